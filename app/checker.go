@@ -66,7 +66,8 @@ func restartText(r *reconcile.Report, err error) message.Message {
 func (p *parts) newAlerts(c *checker.Checker, hooks *http.Client, say func(string) alert.Say) *alert.Alerts {
 	store := alert.NewStore(p.registry.DB())
 	watch := alert.NewWatch(alert.Sources{
-		Queue: p.figures(), Activity: activity.NewReader(p.figures()), Snapshot: p.registry.Snapshot, RegistryUp: p.registry.Up,
+		Queue: p.figures(), Activity: activity.NewReader(p.figures()),
+		Snapshot: p.registry.Snapshot, RegistryUp: p.registry.Up,
 		Unknown:  p.unknownTopics,
 		Journal:  p.journal.Try,
 		Forecast: p.forecastOf(),

@@ -13,7 +13,8 @@ import (
 // forecaster returns the function that says when the waiting jobs of a topic are cleared.
 func (p *parts) forecaster() func(ctx context.Context, t *registry.Topic) (forecast.Answer, error) {
 	r := &forecast.Reader{
-		Queue: p.figures(), History: &pastWhileUp{history.Reader{Store: history.NewStore(p.registry.DB())}, p.registry.Up},
+		Queue:    p.figures(),
+		History:  &pastWhileUp{history.Reader{Store: history.NewStore(p.registry.DB())}, p.registry.Up},
 		Activity: activity.NewReader(p.figures()), Snapshot: p.registry.Snapshot,
 	}
 	return func(ctx context.Context, t *registry.Topic) (forecast.Answer, error) {

@@ -12,8 +12,8 @@ import (
 	"github.com/wakecall/wakecall/internal/store"
 )
 
-// A settler sends outcomes to Redis in batches. A batch is retried until Redis answers; the script ignores jobs that are
-// already settled. An outcome holds no place.
+// A settler sends outcomes to Redis in batches. A batch is retried until Redis answers; the script ignores jobs that
+// are already settled. An outcome holds no place.
 type settler struct {
 	src     *source
 	batches *batch.Batcher[*outcome, struct{}]

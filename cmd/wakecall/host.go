@@ -37,7 +37,8 @@ func (p *program) hostListCommand() *cobra.Command {
 				return err
 			}
 			return p.show(hosts, func(w io.Writer) error {
-				return table(w, []string{"HOST", "STATE", "SEEN", "ABSENT FROM"}, hosts, func(h reconcile.Host) []string {
+				head := []string{"HOST", "STATE", "SEEN", "ABSENT FROM"}
+				return table(w, head, hosts, func(h reconcile.Host) []string {
 					return []string{h.Name, h.State, describe.Instant(h.Seen, p.now()), strings.Join(h.Absent, ", ")}
 				})
 			})

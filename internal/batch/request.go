@@ -77,8 +77,8 @@ func (r *Request[Q, A]) Left() bool {
 	return r.left
 }
 
-// List makes the call for requests that are lists: it passes the elements of a batch to call as one list, and gives each
-// request its part of the answers.
+// List makes the call for requests that are lists: it passes the elements of a batch to call as one list, and gives
+// each request its part of the answers.
 func List[Q, A any](call func([]Q) []A) func(slot int, batch []*Request[[]Q, []A]) {
 	return func(_ int, batch []*Request[[]Q, []A]) {
 		list := batch[0].Value

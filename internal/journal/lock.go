@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	lockEvery = time.Second            // a process that waits for a lock tries it, on average: each process of a host does
+	lockEvery = time.Second            // how often a waiting process tries the lock, on average
 	beatEvery = 500 * time.Millisecond // its holder shows that it does not hang
 	hungAfter = 2 * time.Second        // without that, another process takes the lock over
 )

@@ -31,7 +31,8 @@ const forecastStep = 1000
 const maxForecastPages = 20 * forecastStep
 
 // Forecast counts the jobs of a topic that fall due in each of the next 60 minutes and 24 hours, as far as ahead; for
-// jobs more than two minutes ahead only the minute is known. With a *PartialError the numbers are from the shards that answered.
+// jobs more than two minutes ahead only the minute is known. With a *PartialError the numbers are from the shards that
+// answered.
 func (q Figures) Forecast(ctx context.Context, topic string, ahead time.Duration) (f Forecast, err error) {
 	err = q.EachTopic([]string{topic}, 1, func(s *store.Shard, bucket int, _ []string) error {
 		for skip := 0; skip < maxForecastPages; skip += forecastStep {

@@ -154,7 +154,8 @@ func (q Figures) LatenessOfAll(ctx context.Context, since time.Time) (map[int]in
 func latenessCounts(
 	ctx context.Context, s *store.Shard, bucket, back int, topics []string, sums map[string]map[int]int64,
 ) error {
-	reply, err := s.CallList(ctx, bucket, len(topics), notedScript, append([]any{"lat", back}, store.Anys(topics)...)...)
+	args := append([]any{"lat", back}, store.Anys(topics)...)
+	reply, err := s.CallList(ctx, bucket, len(topics), notedScript, args...)
 	if err != nil {
 		return err
 	}

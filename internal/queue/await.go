@@ -8,7 +8,9 @@ import (
 
 // pushAfterCompare repeats the pushes that no shard accepted because it is being compared, when one accepts pushes
 // again.
-func (q *Queue) pushAfterCompare(ctx context.Context, pushes []store.Push, push func([]store.Push) []store.Result) []store.Result {
+func (q *Queue) pushAfterCompare(
+	ctx context.Context, pushes []store.Push, push func([]store.Push) []store.Result,
+) []store.Result {
 	results := push(pushes)
 	var which []int
 	var list []store.Push

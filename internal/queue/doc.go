@@ -5,7 +5,8 @@
 //	shards.go            the order of shards for a job: its home, then the next ones
 //	push.go              a push over several shards: duplicates elsewhere, the next shard when the home is down
 //	await.go             waits for a shard that is being compared with the journals
-//	asks.go, take.go     workers take from several buckets, of which one may hang; takebyid.go the job that a worker names
+//	asks.go, take.go     workers take from several buckets, of which one may hang
+//	takebyid.go          a worker takes the job that it names
 //	end.go               ends of leases of several shards
 //	job.go, find.go, list.go, finished.go   reads
 //	change.go, delete.go, dead.go, topics.go   changes; changes.go and durability.go what is recorded of them
@@ -14,7 +15,7 @@
 //
 // Package pull, below, lets workers wait.
 //
-// Invariants: a job has one home, by rendezvous hashing of its topic and id over the active shards. Where a job may have
-// a copy in another shard, every change is made to both, or refused. A shard that is down takes nothing from the jobs
-// of others.
+// Invariants: a job has one home, by rendezvous hashing of its topic and id over the active shards. Where a job may
+// have a copy in another shard, every change is made to both, or refused. A shard that is down holds up no job of
+// another.
 package queue

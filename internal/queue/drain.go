@@ -165,7 +165,8 @@ func (m *mover) replicated(ctx context.Context, to *store.Shard, topic string) e
 		return nil
 	}
 	if err := to.AwaitReplica(ctx, to.BucketOf(topic)); err != nil {
-		return fmt.Errorf("move jobs of %s, whose durability is %s, to shard %s: %w", topic, store.Replica, to.Name(), err)
+		return fmt.Errorf(
+			"move jobs of %s, whose durability is %s, to shard %s: %w", topic, store.Replica, to.Name(), err)
 	}
 	return nil
 }
@@ -174,7 +175,9 @@ func (m *mover) replicated(ctx context.Context, to *store.Shard, topic string) e
 func (q *Queue) left(ctx context.Context, s *store.Shard, list []*store.Moving) error {
 	jobs := make([]store.Job, len(list))
 	for i, c := range list {
-		jobs[i] = store.Job{Topic: c.Job.Topic, ID: c.Job.ID, Shard: s.Name(), CreatedAt: c.Job.CreatedAt, Revision: c.Revision}
+		jobs[i] = store.Job{
+			Topic: c.Job.Topic, ID: c.Job.ID, Shard: s.Name(), CreatedAt: c.Job.CreatedAt, Revision: c.Revision,
+		}
 	}
 	return q.record(ctx, store.MovedOut, jobs...)
 }

@@ -56,7 +56,7 @@ func (q *Queue) End(ctx context.Context, list []store.End) []store.Ended {
 	return done
 }
 
-// shardNamed returns the shard that has a name, or else one that had it: a lease has the name at its time.
+// ShardNamed returns the shard that has a name, or else one that had it: a lease has the name at its time.
 func (q *Queue) ShardNamed(name string) (former *store.Shard) {
 	for _, s := range *q.shards.Load() {
 		if s.Name() == name {

@@ -13,13 +13,16 @@ import (
 // List returns up to limit jobs of a topic in a state, delayed ones roughly by time, dead ones by when they died, and
 // the next cursor ("" at the end). Jobs of a namespace come topic by topic. Long bodies, and attempts but the last, are
 // left out. Errors: ErrCursor, *UnavailableError; of a namespace *PartialError.
-func (q *Queue) List(ctx context.Context, topic string, state store.State, cursor string, limit int) ([]store.Job, string, error) {
+func (q *Queue) List(
+	ctx context.Context, topic string, state store.State, cursor string, limit int,
+) ([]store.Job, string, error) {
 	if store.IsNamespace(topic) {
 		return q.listMembers(ctx, topic, state, cursor, limit)
 	}
-	return q.list(state, cursor, limit, math.MaxInt, func(s *store.Shard, inner string, limit int) ([]store.Job, string, error) {
+	step := func(s *store.Shard, inner string, limit int) ([]store.Job, string, error) {
 		return s.ListStep(ctx, topic, state, inner, limit, "")
-	})
+	}
+	return q.list(state, cursor, limit, math.MaxInt, step)
 }
 
 // listMembers lists the jobs of a namespace. Its cursor is the name of a topic and, after a space, the cursor in that
@@ -124,7 +127,8 @@ func decodeCursor(state store.State, c string) (shard, inner string, err error) 
 		return "", "", fmt.Errorf("cursor %.60q: %w", c, store.ErrCursor)
 	}
 	shard, inner, ok := strings.Cut(string(b), "\n")
-	if !ok || !store.InnerCursor.MatchString(inner) || inner != "" && !strings.Contains(store.CursorsOf[state], inner[:1]) {
+	if !ok || !store.InnerCursor.MatchString(inner) ||
+		inner != "" && !strings.Contains(store.CursorsOf[state], inner[:1]) {
 		return "", "", fmt.Errorf("cursor %.60q: %w", c, store.ErrCursor)
 	}
 	return shard, inner, nil

@@ -27,12 +27,14 @@ func (q *Queue) Push(ctx context.Context, p store.Push) store.Result {
 // PushBatch stores jobs; each has its own outcome. A job goes to its home shard, or to the next in its order that
 // accepts it.
 func (q *Queue) PushBatch(ctx context.Context, pushes []store.Push) []store.Result {
-	return q.pushAfterCompare(ctx, store.WithVia(ctx, pushes), func(list []store.Push) []store.Result { return q.pushBatch(ctx, list) })
+	push := func(list []store.Push) []store.Result { return q.pushBatch(ctx, list) }
+	return q.pushAfterCompare(ctx, store.WithVia(ctx, pushes), push)
 }
 
 func (q *Queue) pushBatch(ctx context.Context, pushes []store.Push) []store.Result {
 	b := &pushBatch{
-		q: q, began: time.Now(), pushes: pushes, results: make([]store.Result, len(pushes)), replaced: map[int][]*store.Shard{},
+		q: q, began: time.Now(), pushes: pushes, results: make([]store.Result, len(pushes)),
+		replaced: map[int][]*store.Shard{},
 	}
 	todo := make([]int, 0, len(pushes))
 	for i := range pushes {
@@ -303,7 +305,8 @@ func (b *pushBatch) acceptKept(answered map[int]bool) {
 	}
 	if err := b.q.opts.Accepted(kept, found); err != nil {
 		for _, i := range which {
-			b.results[i] = store.Result{Err: &store.UnavailableError{Reason: "journal", RetryAfter: time.Second, Err: err}}
+			un := &store.UnavailableError{Reason: "journal", RetryAfter: time.Second, Err: err}
+			b.results[i] = store.Result{Err: un}
 		}
 	}
 }

@@ -63,7 +63,7 @@ func (q *Queue) ranked(shards []*store.Shard, topic, id string) []*store.Shard {
 	return list
 }
 
-// byWeight sorts shards by rendezvous hashing.
+// ByWeight sorts shards by rendezvous hashing.
 func ByWeight(shards []*store.Shard, topic, id string) []*store.Shard {
 	if len(shards) <= 1 {
 		return shards
@@ -149,7 +149,7 @@ func (q *Queue) eachShard(ask func(*store.Shard) error) error {
 	return partial
 }
 
-// eachBucket asks every bucket of every shard.
+// EachBucket asks every bucket of every shard.
 func (q *Queue) EachBucket(ask func(s *store.Shard, bucket int) error) error {
 	return q.eachShard(func(s *store.Shard) error {
 		for b := range s.Buckets() {
@@ -161,8 +161,10 @@ func (q *Queue) EachBucket(ask func(s *store.Shard, bucket int) error) error {
 	})
 }
 
-// eachTopic asks every shard about topics: each bucket about its own, at most step topics in one call.
-func (q *Queue) EachTopic(topics []string, step int, ask func(s *store.Shard, bucket int, topics []string) error) error {
+// EachTopic asks every shard about topics: each bucket about its own, at most step topics in one call.
+func (q *Queue) EachTopic(
+	topics []string, step int, ask func(s *store.Shard, bucket int, topics []string) error,
+) error {
 	return q.eachShard(func(s *store.Shard) error {
 		byBucket := make([][]string, s.Buckets())
 		for _, t := range topics {

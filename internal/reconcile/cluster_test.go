@@ -79,7 +79,7 @@ func (c *cluster) topics(t *testing.T, s *store.Shard) (topics map[*clusterNode]
 	seen := map[int]bool{}
 	for i := 0; len(seen) < s.Buckets(); i++ {
 		topic := fmt.Sprint("t", i)
-		bucket := BucketOf(s, topic)
+		bucket := s.BucketOf(topic)
 		if seen[bucket] {
 			continue
 		}
@@ -260,7 +260,7 @@ func (h *host) lateness(t *testing.T, topics []string, in time.Duration) func() 
 		wg.Go(func() {
 			for got := 0; got < each && t.Context().Err() == nil; time.Sleep(20 * time.Millisecond) {
 				r := store.Reserve{Worker: topic, Token: store.NewID(), Max: each, Pattern: "0102010201"}
-				reserved, err := s.Reserve(t.Context(), BucketOf(s, topic), r)
+				reserved, err := s.Reserve(t.Context(), s.BucketOf(topic), r)
 				if err != nil {
 					continue
 				}
@@ -272,7 +272,7 @@ func (h *host) lateness(t *testing.T, topics []string, in time.Duration) func() 
 				}
 				mu.Unlock()
 				got += len(reserved.Jobs)
-				_, _ = s.End(t.Context(), BucketOf(s, topic), done)
+				_, _ = s.End(t.Context(), s.BucketOf(topic), done)
 			}
 		})
 	}

@@ -127,7 +127,8 @@ func parseComparison(v any) (c Comparison, err error) {
 	if end < 0 || end%3 != 0 {
 		return c, store.ErrReply
 	}
-	c.Open, c.Name, c.After, c.Position = reply[0] == int64(1), store.Text(reply[1]), store.Integer(reply[2]), store.Text(reply[3])
+	c.Open, c.Name = reply[0] == int64(1), store.Text(reply[1])
+	c.After, c.Position = store.Integer(reply[2]), store.Text(reply[3])
 	missed, hosts := reply[comparisonHead:comparisonHead+end], reply[comparisonHead+end+1:]
 	for gap := range slices.Chunk(missed, 3) {
 		c.Missed = append(c.Missed, Gap{store.Number(store.Text(gap[1])), store.Number(store.Text(gap[2]))})
@@ -291,9 +292,6 @@ func Gaps(ctx context.Context, s *store.Shard, bucket int) ([]Gap, error) {
 	}
 	return gaps, nil
 }
-
-// BucketOf returns the bucket that has a topic's jobs.
-func BucketOf(s *store.Shard, topic string) int { return s.BucketOf(topic) }
 
 // ComparedWith returns the run id of the server of a bucket that was compared; "" while the bucket waits for a
 // comparison, as after it lost everything. It does not notice when another server answers.

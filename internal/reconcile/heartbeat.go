@@ -193,7 +193,7 @@ func (a *heartbeat) replay(
 	}
 	missing := boundsOf(&c)
 	s := &source{dirs: []string{a.opts.Dir}, from: journal.Range{From: from}, wants: func(l *line) bool {
-		if BucketOf(a.shard, l.topic) != a.bucket || !isOf(l, a.shard) {
+		if a.shard.BucketOf(l.topic) != a.bucket || !isOf(l, a.shard) {
 			return false
 		}
 		highest = max(highest, l.revision)

@@ -162,7 +162,7 @@ type pass struct {
 
 func (p *pass) run(s *source) error {
 	for topic, revision := range p.index.cleared {
-		if p.lost != nil && !p.lost[BucketOf(p.shard, topic)].holds(revision) {
+		if p.lost != nil && !p.lost[p.shard.BucketOf(topic)].holds(revision) {
 			continue
 		}
 		cleared := Entry{Kind: EntryCleared, Revision: revision, Job: store.Job{Topic: topic}}
@@ -193,7 +193,7 @@ func (p *pass) run(s *source) error {
 			e.Kind = EntryAdopted
 			return p.add(e)
 		}
-		if p.lost != nil && !p.lost[BucketOf(p.shard, l.topic)].has(l) {
+		if p.lost != nil && !p.lost[p.shard.BucketOf(l.topic)].has(l) {
 			p.report.count(&e, EffectNone, p.dry)
 			return nil
 		}
@@ -211,7 +211,7 @@ func (p *pass) run(s *source) error {
 }
 
 func (p *pass) add(e Entry) error {
-	bucket := BucketOf(p.shard, e.Job.Topic)
+	bucket := p.shard.BucketOf(e.Job.Topic)
 	if _, wanted := p.names[bucket]; !wanted {
 		return nil
 	}

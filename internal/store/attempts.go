@@ -46,7 +46,7 @@ func lastAttempts(history []Attempt) []Attempt {
 	return history[max(0, len(history)-HistoryLimit):]
 }
 
-// appendAttempts appends how many attempts a job has, and these, as arguments of a script.
+// AppendAttempts appends how many attempts a job has, and these, as arguments of a script.
 func AppendAttempts(args []any, history []Attempt) []any {
 	history = lastAttempts(history)
 	args = append(args, len(history))

@@ -14,7 +14,7 @@ func IsComparing(err error) bool {
 	return errors.As(err, &un) && un.Reason == ReasonComparing
 }
 
-// awaitOpen waits until open returns true, for at most as long as patience. It reports whether a call should be
+// AwaitOpen waits until open returns true, for at most as long as patience. It reports whether a call should be
 // repeated.
 func AwaitOpen(ctx context.Context, patience time.Duration, open func() bool) bool {
 	if patience <= 0 {

@@ -59,7 +59,7 @@ func isLost(err error) bool {
 // connection is the reason for a call whose connection broke.
 const connection = "connection"
 
-// failed classifies an error of a command that began at a time: the caller's context, the state of the shard, or the
+// Failed classifies an error of a command that began at a time: the caller's context, the state of the shard, or the
 // connection to it. A deadline of the caller says nothing about the shard, unless it left most of a command's time.
 func (s *Shard) Failed(ctx context.Context, bucket int, began time.Time, err error) error {
 	if ctx.Err() != nil && errors.Is(ctx.Err(), context.Canceled) {

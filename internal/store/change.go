@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// hasOther reports whether the shard has another job of this job's id. A job with the same creation time is the same
+// HasOther reports whether the shard has another job of this job's id. A job with the same creation time is the same
 // job, being moved between shards: if both were changed, neither would be removed (see Drain).
 func (s *Shard) HasOther(ctx context.Context, topic string, job *Job) bool {
 	found, err := s.Get(ctx, topic, job.ID)
 	return err == nil && found != nil && !found.CreatedAt.Equal(job.CreatedAt)
 }
 
-// runArgs are the arguments of change.lua that make a job due now.
+// RunArgs are the arguments of change.lua that make a job due now.
 var RunArgs = []any{"run"}
 
-// args returns the arguments of change.lua for an edit. Error: ErrTooFar.
+// Args returns the arguments of change.lua for an edit. Error: ErrTooFar.
 func (c *Change) Args() ([]any, error) {
 	when := ""
 	switch {
@@ -49,7 +49,7 @@ var changeErrors = map[string]error{
 	changedRunning: ErrRunning, "dead": ErrDead, changedOther: ErrChanged,
 }
 
-// change changes a job as change.lua says; it returns a nil job when the shard has none of this id. unsafe says why no
+// Change changes a job as change.lua says; it returns a nil job when the shard has none of this id. unsafe says why no
 // replica has confirmed the change, when the topic's durability requires one.
 func (s *Shard) Change(
 	ctx context.Context, d Durability, topic, id string, m Match, what []any,

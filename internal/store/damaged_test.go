@@ -74,7 +74,7 @@ func TestADamagedJobStaysInADrainingShard(t *testing.T) {
 	f.settle(store.Bury, nil, f.reserve(2)...)
 	f.s.Redis().HSet(f.ctx, store.Prefix(0)+"j:t", "damaged", "\xfe\x01?and so on")
 	url, _ := startRedis(t)
-	err := f.q.SetShards(f.ctx, []store.ShardConfig{{Name: "a", URL: f.s.UrlForTest(), State: "draining"},
+	err := f.q.SetShards(f.ctx, []store.ShardConfig{{Name: "a", URL: f.s.URLForTest(), State: "draining"},
 		{Name: "b", URL: url, State: "active"}})
 	if err != nil {
 		t.Fatal(err)

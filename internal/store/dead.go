@@ -13,19 +13,19 @@ type Renewal struct {
 	TTL         time.Duration // from now; 0: none
 }
 
-// deadCall says what happens to dead jobs of a topic: they are Redriven, or DeadDeleted.
+// DeadCall says what happens to dead jobs of a topic: they are Redriven, or DeadDeleted.
 type DeadCall struct {
 	Kind  ChangeKind
 	Topic string
 	As    *Renewal // of Redriven; nil: unchanged
 }
 
-// deadStep bounds the dead jobs of one script call.
+// DeadStep bounds the dead jobs of one script call.
 const DeadStep = 200
 
 const deadHead = 2 // length of the head of dead.lua's answer
 
-// endDead re-drives or deletes dead jobs in one call of the script: those of the ids that are dead, or without ids the
+// EndDead re-drives or deletes dead jobs in one call of the script: those of the ids that are dead, or without ids the
 // oldest, up to limit. It returns them as the journal needs them.
 func (s *Shard) EndDead(ctx context.Context, c DeadCall, limit int, ids []string) ([]Job, error) {
 	what, attempts, ttl := "retry", "", ""

@@ -39,7 +39,7 @@ func (b *bucketState) until(ctx context.Context, patience time.Duration) int64 {
 	return clock.earliest(now.Add(patience * 3 / 4))
 }
 
-// clockOf reads the clock of a bucket's server. At a time t of this process it shows at least the reading and what has
+// ClockOf reads the clock of a bucket's server. At a time t of this process it shows at least the reading and what has
 // passed since the answer, and at most the reading and what has passed since the request.
 func (s *Shard) ClockOf(ctx context.Context, bucket int) (least, most func(t time.Time) time.Time, err error) {
 	n, asked := s.nodes[bucket], time.Now()

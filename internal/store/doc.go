@@ -1,6 +1,6 @@
-// Package store keeps jobs in one Redis deployment: a Shard. It answers what happens to a job there, and how a script is
-// called. Package queue makes several shards one; packages reconcile and observe bring scripts of their own, and call
-// them by Shard.Call as this package does. No other package knows a key or a script.
+// Package store keeps jobs in one Redis deployment: a Shard. It answers what happens to a job there, and how a script
+// is called. Package queue makes several shards one; packages reconcile and observe bring scripts of their own, and
+// call them by Shard.Call as this package does. No other package knows a key or a script.
 //
 // Each operation that must be atomic is a Lua script in lua/, one file for each; code that scripts share is in
 // lua/shared. To follow a job, read in this order:
@@ -26,12 +26,13 @@
 //	batches.go           which requests share a call (package batch)
 //	deadline.go          limits when a script may begin
 //	durability.go        waits for a replica
-//	identity.go          whether the data is the shard's; await.go, early.go what happens while it is being compared
+//	identity.go          whether the data is the shard's
+//	await.go, early.go   what happens while it is being compared
 //	wakeups.go           messages between processes; health.go what people see of a shard
 //
 // Invariants: a script changes all of a job or nothing. All jobs of a topic on a shard are in one bucket, the unit of
-// failure: a bucket that is down, hangs or is being compared holds up itself alone. A lease is ended by its token, once.
-// A change has a revision, higher than all before it in its bucket.
+// failure: a bucket that is down, hangs or is being compared holds up itself alone. A lease is ended by its token,
+// once. A change has a revision, higher than all before it in its bucket.
 //
 // docs/architecture/store.md describes the keys, the invariants and the scripts, and how to find a job with redis-cli.
 package store

@@ -108,7 +108,7 @@ func (e *noReplicaError) Error() string {
 		" has no connected replica: start one with replicaof, or find out why it is disconnected"
 }
 
-// hasReplicas returns an error when a master of the shard has no connected replica.
+// HasReplicas returns an error when a master of the shard has no connected replica.
 func (s *Shard) HasReplicas(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
@@ -125,7 +125,7 @@ func (s *Shard) HasReplicas(ctx context.Context) error {
 	return nil
 }
 
-// notReplicated is the error of a push, change or deletion that was carried out, but that no replica has confirmed.
+// NotReplicated is the error of a push, change or deletion that was carried out, but that no replica has confirmed.
 func (s *Shard) NotReplicated(what, topic, id string, why error) error {
 	return &UnavailableError{Reason: Replica.String(), RetryAfter: time.Second, Stored: true, Err: fmt.Errorf(
 		"%s %s/%s: shard %s has carried it out, but not with the topic's durability %s: %w; "+
@@ -133,7 +133,7 @@ func (s *Shard) NotReplicated(what, topic, id string, why error) error {
 		what, topic, id, s.name, Replica, why)}
 }
 
-// awaitReplica waits until a replica has all that a bucket's server has written so far; the error says why it has not.
+// AwaitReplica waits until a replica has all that a bucket's server has written so far; the error says why it has not.
 func (s *Shard) AwaitReplica(ctx context.Context, bucket int) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout+s.replicaWait())
 	defer cancel()

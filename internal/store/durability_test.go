@@ -282,7 +282,7 @@ func TestAServerWithoutAReplicaSaysSo(t *testing.T) {
 func TestADuplicateInAnotherShardIsConfirmedThere(t *testing.T) {
 	r := startReplicated(t, shortTimeout)
 	url, _ := startRedis(t)
-	shards := []store.ShardConfig{{Name: "a", URL: r.s.UrlForTest(), State: "active"}, {Name: "b", URL: url, State: "active"}}
+	shards := []store.ShardConfig{{Name: "a", URL: r.s.URLForTest(), State: "active"}, {Name: "b", URL: url, State: "active"}}
 	id := ""
 	if err := r.q.SetShards(r.ctx, shards); err != nil {
 		t.Fatal(err)

@@ -25,7 +25,7 @@ func IsAbsent(err error) bool {
 	return ok && un.Reason == Absent
 }
 
-// awaits returns an error that names the absent hosts of a bucket, nil without any.
+// Awaits returns an error that names the absent hosts of a bucket, nil without any.
 func (s *Shard) Awaits(ctx context.Context, bucket int) error {
 	began := time.Now()
 	hosts, err := s.client.HKeys(ctx, Prefix(bucket)+"absent").Result()

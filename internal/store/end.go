@@ -333,7 +333,7 @@ func failEnds(list []End, err error) []Ended {
 	return done
 }
 
-// endTogether carries out ends of one bucket, EndLimit at most, in a call that it shares with those of other
+// EndTogether carries out ends of one bucket, EndLimit at most, in a call that it shares with those of other
 // goroutines, and passes them to Options.Ended.
 func (s *Shard) EndTogether(ctx context.Context, bucket int, list []End) []Ended {
 	done, err := s.nodes[bucket].ends.Add(list, batch.Size{Jobs: len(list)}).Wait(ctx)

@@ -8,45 +8,45 @@ import (
 
 // What tests of this package use beside its interface.
 
-func (x *Shard) ComposeForTest() func(*Script) string { return x.compose }
+func (s *Shard) ComposeForTest() func(*Script) string { return s.compose }
 
-func (x *Shard) CountedForTest() *atomic.Pointer[jobCount] { return &x.counted }
+func (s *Shard) CountedForTest() *atomic.Pointer[jobCount] { return &s.counted }
 
-func (x *Shard) CtxForTest() context.Context { return x.ctx }
+func (s *Shard) CtxForTest() context.Context { return s.ctx }
 
-func (x *Shard) ForgetTopicsForTest() { x.forgetTopics() }
+func (s *Shard) ForgetTopicsForTest() { s.forgetTopics() }
 
-func (x *Shard) JobsForTest(a0 context.Context, a1 *jobCount) error { return x.jobs(a0, a1) }
+func (s *Shard) JobsForTest(a0 context.Context, a1 *jobCount) error { return s.jobs(a0, a1) }
 
-func (x *Shard) MarkDownForTest(a0 int, a1 error) { x.markDown(a0, a1) }
+func (s *Shard) MarkDownForTest(a0 int, a1 error) { s.markDown(a0, a1) }
 
-func (x *Shard) NodesForTest() []*bucketState { return x.nodes }
+func (s *Shard) NodesForTest() []*bucketState { return s.nodes }
 
-func (x *Shard) ReservedForTest(a0 any, a1 string) (Reserved, error) { return x.reserved(a0, a1) }
+func (s *Shard) ReservedForTest(a0 any, a1 string) (Reserved, error) { return s.reserved(a0, a1) }
 
-func (x *Shard) RestoreForTest(a0 context.Context, a1 int, a2 []*Moving) error {
-	return x.restore(a0, a1, a2)
+func (s *Shard) RestoreForTest(a0 context.Context, a1 int, a2 []*Moving) error {
+	return s.restore(a0, a1, a2)
 }
 
-func (x *Shard) StoreAllForTest(a0 int, a1 Durability, a2 []Push, a3 time.Duration) (results []Result, unsafe error) {
-	return x.storeAll(a0, a1, a2, a3)
+func (s *Shard) StoreAllForTest(a0 int, a1 Durability, a2 []Push, a3 time.Duration) (results []Result, unsafe error) {
+	return s.storeAll(a0, a1, a2, a3)
 }
 
-func (x *Shard) UrlForTest() string { return x.url }
+func (s *Shard) URLForTest() string { return s.url }
 
-func (x *TopicConf) AppendToForTest(a0 []any) []any { return x.appendTo(a0) }
+func (c *TopicConf) AppendToForTest(a0 []any) []any { return c.appendTo(a0) }
 
 const AwaitFor = awaitFor
 
-func (x *bucketState) ClockForTest() *atomic.Pointer[clockReading] { return &x.clock }
+func (b *bucketState) ClockForTest() *atomic.Pointer[clockReading] { return &b.clock }
 
-func (x *bucketState) DownForTest() *atomic.Bool { return &x.down }
+func (b *bucketState) DownForTest() *atomic.Bool { return &b.down }
 
-func (x *bucketState) ProbingForTest() *atomic.Bool { return &x.probing }
+func (b *bucketState) ProbingForTest() *atomic.Bool { return &b.probing }
 
 var ChangeScript = changeScript
 
-func (x *clockReading) ServerForTest() int64 { return x.server }
+func (c *clockReading) ServerForTest() int64 { return c.server }
 
 var ConfigureScript = configureScript
 
@@ -70,7 +70,7 @@ var IdentityKey = identityKey
 
 type JobCount = jobCount
 
-func (x *jobCount) JobsForTest() int64 { return x.jobs }
+func (c *jobCount) JobsForTest() int64 { return c.jobs }
 
 const LargeJobs = largeJobs
 
@@ -90,13 +90,13 @@ var PushScript = pushScript
 
 type Record = record
 
-func (x record) DueForTest() *time.Time { return &x.due }
+func (r record) DueForTest() *time.Time { return &r.due }
 
-func (x record) PairsForTest() map[string]string { return x.pairs }
+func (r record) PairsForTest() map[string]string { return r.pairs }
 
-func (x record) PriorityForTest() Priority { return x.priority }
+func (r record) PriorityForTest() Priority { return r.priority }
 
-func (x record) StateForTest() string { return x.state }
+func (r record) StateForTest() string { return r.state }
 
 var ReserveScript = reserveScript
 
@@ -108,17 +108,17 @@ var SettleScript = settleScript
 
 type TakeBatch = takeBatch
 
-func (x *takeBatch) ArgsForTest() []any { return x.args }
+func (b *takeBatch) ArgsForTest() []any { return b.args }
 
-func (x *takeBatch) CallForTest() error { return x.call() }
+func (b *takeBatch) CallForTest() error { return b.call() }
 
-func (x *takeBatch) GroupsForTest() []*takeGroup { return x.groups }
+func (b *takeBatch) GroupsForTest() []*takeGroup { return b.groups }
 
-func (x *takeBatch) RecoverForTest() { x.recover() }
+func (b *takeBatch) RecoverForTest() { b.recover() }
 
 var TakeByIDScript = takeByIDScript
 
-func (x *takeGroup) JobsForTest() []Job { return x.jobs }
+func (g *takeGroup) JobsForTest() []Job { return g.jobs }
 
 const TakePattern = takePattern
 

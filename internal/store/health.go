@@ -45,7 +45,7 @@ type ShardHealth struct {
 	started, now time.Time // see Server
 }
 
-// clock reads the clock of a bucket's server. On a Cluster, a command without a key goes to any node.
+// Clock reads the clock of a bucket's server. On a Cluster, a command without a key goes to any node.
 func (s *Shard) Clock(ctx context.Context, bucket int) (time.Time, error) {
 	cluster, ok := s.client.(*redis.ClusterClient)
 	if !ok {

@@ -103,7 +103,7 @@ func TestDataOfAnotherFormatIsRefused(t *testing.T) {
 			before := f.s.Redis().Keys(f.ctx, "*").Val()
 			q := open(store.Options{})
 			defer q.Close()
-			if err := q.SetShards(f.ctx, []store.ShardConfig{{Name: "a", URL: f.s.UrlForTest(), State: "active"}}); err != nil {
+			if err := q.SetShards(f.ctx, []store.ShardConfig{{Name: "a", URL: f.s.URLForTest(), State: "active"}}); err != nil {
 				t.Fatal(err)
 			}
 			s := q.Shards()[0]

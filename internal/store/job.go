@@ -92,7 +92,7 @@ type Ref struct{ Topic, ID string }
 // getStep is how many jobs one call of the script get reads.
 const getStep = 100
 
-// readJobs reads and decodes jobs, also finished ones: nil where there is none; with an error it returns those that it
+// ReadJobs reads and decodes jobs, also finished ones: nil where there is none; with an error it returns those that it
 // could decode. now is the shard's clock.
 func (s *Shard) ReadJobs(ctx context.Context, bucket int, refs []Ref) (jobs []*Job, now time.Time, err error) {
 	jobs = make([]*Job, len(refs))
@@ -119,13 +119,13 @@ func (s *Shard) ReadJobs(ctx context.Context, bucket int, refs []Ref) (jobs []*J
 	return jobs, now, err
 }
 
-// get returns nil without an error when there is no such job.
+// Get returns nil without an error when there is no such job.
 func (s *Shard) Get(ctx context.Context, topic, id string) (*Job, error) {
 	jobs, err := s.GetLive(ctx, []Ref{{topic, id}})
 	return jobs[0], err
 }
 
-// getLive is getAll without finished jobs.
+// GetLive is getAll without finished jobs.
 func (s *Shard) GetLive(ctx context.Context, refs []Ref) ([]*Job, error) {
 	jobs, err := s.GetAll(ctx, refs)
 	for i, j := range jobs {
@@ -136,7 +136,7 @@ func (s *Shard) GetLive(ctx context.Context, refs []Ref) ([]*Job, error) {
 	return jobs, err
 }
 
-// getAll returns the jobs of refs, nil where there is none; with an error it returns those that were read.
+// GetAll returns the jobs of refs, nil where there is none; with an error it returns those that were read.
 func (s *Shard) GetAll(ctx context.Context, refs []Ref) ([]*Job, error) {
 	jobs := make([]*Job, len(refs))
 	byBucket := map[int][]int{}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 )
 
-// prefix begins every key of a bucket. The scripts append:
+// Prefix begins every key of a bucket. The scripts append:
 //
 //	(nothing)        on a Cluster: the slot guard, see guard_slot.lua
 //	j:TOPIC          HASH: id → record, of all jobs of a topic in any state; see record.go
@@ -40,7 +40,7 @@ import (
 //	shard            the identity of the shard's data, see identity.go
 //	run              the run id of the server that the hosts have compared with their journals: on another no script
 //	                 works, see reconcile/compare.go. While hosts are absent, also the highest revision they may know
-//	absent           HASH: host whose journal may have changes that the data lacks → since when, see reconcile/absent.go
+//	absent           HASH: host whose journal may have changes that the data lacks → since when; reconcile/absent.go
 //	hosts            HASH: the hosts that attend, four fields each; see shared/hosts.lua
 //	cmp, past        HASH of the last comparison, LIST of earlier ones
 //	rv               HASH: the ends of jobs in lines that were replayed lately, or while hosts are absent
@@ -55,5 +55,5 @@ func pullChannel(bucket int) string { return Prefix(bucket) + "pull" }
 
 func wakeChannel(bucket int) string { return Prefix(bucket) + "wake" }
 
-// registryChannel carries announcements that the registry changed, to every process.
+// RegistryChannel carries announcements that the registry changed, to every process.
 const RegistryChannel = "wk:registry"

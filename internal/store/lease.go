@@ -26,7 +26,7 @@ func (l *Lease) took() time.Duration { return max(0, time.Since(l.Taken)) }
 
 const leaseVersion = 1
 
-// newToken makes a token that nobody can guess. It begins with the time when the lease began, in seconds; workers.lua
+// NewToken makes a token that nobody can guess. It begins with the time when the lease began, in seconds; workers.lua
 // reads it.
 func NewToken() string { return fmt.Sprintf("w%x-%s", time.Now().Unix(), rand.Text()) }
 

@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// listStep bounds the jobs that one call of the list script reads.
+// ListStep bounds the jobs that one call of the list script reads.
 const ListStep = 100
 
 var InnerCursor = regexp.MustCompile(
 	`^(|[drux][1-3]:[.0-9e+]{1,24}:[^\n]+|f\d{1,15}:\d{1,9}|o[.0-9e+]{1,24}:[^\n]+)$`,
 )
 
-// cursorsOf maps a state to the first letters of the list script's inner cursors. A cursor of another state would be
+// CursorsOf maps a state to the first letters of the list script's inner cursors. A cursor of another state would be
 // misread and return a page of other jobs.
 var CursorsOf = map[State]string{Delayed: "df", Ready: "r", Running: "u", Dead: "x", Finished: "o"}
 
-// listStep calls the list script. prefix is the beginning of the ids of finished jobs.
+// ListStep calls the list script. prefix is the beginning of the ids of finished jobs.
 func (s *Shard) ListStep(
 	ctx context.Context, topic string, state State, inner string, limit int, prefix string,
 ) (jobs []Job, next string, err error) {
@@ -49,7 +49,7 @@ func (s *Shard) listed(topic string, state State, descriptions []any, now time.T
 	return jobs
 }
 
-// first returns ready jobs of a topic with an order of its own, the first ones in that order.
+// First returns ready jobs of a topic with an order of its own, the first ones in that order.
 func (s *Shard) First(ctx context.Context, topic string) ([]Job, error) {
 	reply, err := s.CallList(ctx, s.BucketOf(topic), -1, firstScript, topic, ListStep)
 	if err != nil {

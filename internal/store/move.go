@@ -9,26 +9,26 @@ import (
 	"time"
 )
 
-// moveStep is how many jobs of a draining shard are read in one call.
+// MoveStep is how many jobs of a draining shard are read in one call.
 const MoveStep = 100
 
 // moverFor is how long a process may move jobs without renewal; longer than MovePace.Within.
 const moverFor = 15 * time.Second
 
-// mayMove makes this process the one that moves jobs out of the shard, unless another one is, and counts jobs that it
+// MayMove makes this process the one that moves jobs out of the shard, unless another one is, and counts jobs that it
 // has moved. It reports whether it may move more.
 func (s *Shard) MayMove(ctx context.Context, holder string, moved int) (bool, error) {
 	reply, err := s.Call(ctx, 0, moverScript, holder, moverFor.Milliseconds(), moved)
 	return reply.Value == int64(1), err
 }
 
-// putOff postpones ready jobs of a topic that no dispatcher has taken for so long as stuck, so that they can be moved.
+// PutOff postpones ready jobs of a topic that no dispatcher has taken for so long as stuck, so that they can be moved.
 func (s *Shard) PutOff(ctx context.Context, bucket int, topic string, stuck, until time.Duration) error {
 	_, err := s.Call(ctx, bucket, deferScript, topic, MoveStep, stuck.Milliseconds(), until.Milliseconds())
 	return err
 }
 
-// restoreStep is the most jobs in one call of the restore script.
+// RestoreStep is the most jobs in one call of the restore script.
 const RestoreStep = 50
 
 // restore stores jobs of one bucket and sets their fields copied and revision.
@@ -54,7 +54,7 @@ func (s *Shard) restore(ctx context.Context, bucket int, jobs []*Moving) error {
 	return nil
 }
 
-// moving is a job that is being moved to another shard: as it was read, and its copy there.
+// Moving is a job that is being moved to another shard: as it was read, and its copy there.
 type Moving struct {
 	Job      Job
 	Read     int64 // its revision as it was read
@@ -62,7 +62,7 @@ type Moving struct {
 	Revision int64 // of its copy there, and later of its removal here
 }
 
-// cases reads whole jobs. It leaves out jobs that are due too soon or no longer exist.
+// Cases reads whole jobs. It leaves out jobs that are due too soon or no longer exist.
 func (s *Shard) Cases(ctx context.Context, topic string, listed []Job, ahead time.Duration) ([]*Moving, error) {
 	if len(listed) == 0 {
 		return nil, nil
@@ -85,7 +85,7 @@ func (s *Shard) Cases(ctx context.Context, topic string, listed []Job, ahead tim
 	return list, nil
 }
 
-// others returns jobs with another creation time that have the ids of copies. A push whose answer was lost leaves such
+// Others returns jobs with another creation time that have the ids of copies. A push whose answer was lost leaves such
 // a job, and no journal has it.
 func (s *Shard) Others(ctx context.Context, list []*Moving) (others []*Moving, err error) {
 	in := slices.DeleteFunc(slices.Clone(list), func(c *Moving) bool { return c.Copied != 0 })
@@ -102,7 +102,7 @@ func (s *Shard) Others(ctx context.Context, list []*Moving) (others []*Moving, e
 	return others, err
 }
 
-// copyOf stores jobs as they were read, unless it is too late.
+// CopyOf stores jobs as they were read, unless it is too late.
 func (s *Shard) CopyOf(ctx context.Context, until time.Time, list []*Moving) error {
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
@@ -112,7 +112,7 @@ func (s *Shard) CopyOf(ctx context.Context, until time.Time, list []*Moving) err
 	return s.restore(ctx, s.BucketOf(list[0].Job.Topic), list)
 }
 
-// leave removes those of the jobs, all of one topic, that are still as they were read, and returns them. revision
+// Leave removes those of the jobs, all of one topic, that are still as they were read, and returns them. revision
 // returns a job's revision in this shard.
 func (s *Shard) Leave(ctx context.Context, list []*Moving, revision func(*Moving) int64) (gone []*Moving, err error) {
 	if len(list) == 0 {

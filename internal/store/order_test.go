@@ -146,7 +146,7 @@ func TestAnOrderIsMovedToAnotherShard(t *testing.T) {
 func TestOtherTopicsPayNothingForAnOrder(t *testing.T) {
 	f := newFixture(t)
 	f.pullTopics("p")
-	monitor, err := net.Dial("unix", strings.TrimPrefix(f.s.UrlForTest(), "unix://"))
+	monitor, err := net.Dial("unix", strings.TrimPrefix(f.s.URLForTest(), "unix://"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,7 @@ func (s *Shard) newPushes(bucket int, d Durability, o Options) *batch.Batcher[[]
 	}))
 }
 
-// push stores pushes of a bucket's topics, which share calls with those of other goroutines. A large request is stored
+// Push stores pushes of a bucket's topics, which share calls with those of other goroutines. A large request is stored
 // in parts. All of them count as large, however small the last one is: otherwise it would overtake the parts before,
 // and two pushes of one id would change places.
 func (s *Shard) Push(ctx context.Context, bucket int, d Durability, list []Push) []Result {
@@ -161,7 +161,7 @@ func expiryText(p *Push) string {
 	return ""
 }
 
-// askedTime returns the due time that a push asks for, in ms: an instant or a delay.
+// AskedTime returns the due time that a push asks for, in ms: an instant or a delay.
 func AskedTime(p *Push) (ms int64, instant bool) {
 	if !p.DueAt.IsZero() {
 		return max(ceilMilli(p.DueAt), 0), true
@@ -286,7 +286,7 @@ func (s *Shard) fresh(p *Push, due, now time.Time) Job {
 	return j
 }
 
-// duplicateOf returns the result of a push that does not replace the existing job of its id.
+// DuplicateOf returns the result of a push that does not replace the existing job of its id.
 func DuplicateOf(p *Push, job *Job) Result {
 	if p.OnDuplicate == Refuse {
 		return Result{Job: *job, Err: fmt.Errorf("push %s/%s: %w", p.Topic, p.ID, ErrDuplicate)}

@@ -371,7 +371,7 @@ func TestLimitsOfTopicsFollow(t *testing.T) {
 	q := open(store.Options{Announced: func() { told <- struct{}{} }})
 	t.Cleanup(func() { _ = q.Close() })
 	confs := []store.TopicConf{{Name: "a", TTR: time.Second, MaxAttempts: 1}, {Name: "b", TTR: time.Second, MaxAttempts: 2}}
-	if err := q.SetShards(f.ctx, []store.ShardConfig{{Name: f.s.Name(), URL: f.s.UrlForTest(), State: "active"}}); err != nil {
+	if err := q.SetShards(f.ctx, []store.ShardConfig{{Name: f.s.Name(), URL: f.s.URLForTest(), State: "active"}}); err != nil {
 		t.Fatal(err)
 	}
 	<-told // it has connected

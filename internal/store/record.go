@@ -137,7 +137,7 @@ func appendPairs(b []byte, p *Push) []byte {
 	return b
 }
 
-// escape returns a text without spaces and control characters.
+// Escape returns a text without spaces and control characters.
 func Escape(s string) string { return strings.ReplaceAll(url.PathEscape(s), "%2F", "/") }
 
 func unescape(s string) string {
@@ -151,7 +151,7 @@ func unescape(s string) string {
 // withoutSpaces returns JSON without spaces, which compact JSON has only inside of texts.
 func withoutSpaces(json []byte) string { return strings.ReplaceAll(string(json), " ", `\u0020`) }
 
-// recordOf returns the record of a job for another server, which sets the revision, and the body when it is long.
+// RecordOf returns the record of a job for another server, which sets the revision, and the body when it is long.
 func RecordOf(j *Job) (text, long []byte) {
 	b := fmt.Appendf(nil, "waiting %s %d %d %d 0", j.Priority, max(0, j.DueAt.UnixMilli()),
 		max(0, j.CreatedAt.UnixMilli()), j.Attempts)
@@ -184,7 +184,7 @@ func RecordOf(j *Job) (text, long []byte) {
 // longBody is the length of pairs and body above which the body has a key of its own; see LONG in push.lua.
 const longBody = 448
 
-// push returns a push that stores the job as it is, apart from its times.
+// Pushed returns a push that stores the job as it is, apart from its times.
 func (j *Job) Pushed() *Push {
 	return &Push{
 		Topic: j.Topic, ID: j.ID, Body: j.Body, ContentType: j.ContentType, Priority: j.Priority, Order: j.Order,

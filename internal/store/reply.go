@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// text, integer and values return a value of an answer, or the zero value if it is of another type.
+// Text returns a value of an answer, as Integer and Values do, or the zero value if it is of another type.
 func Text(v any) string {
 	s, _ := v.(string)
 	return s
@@ -25,7 +25,7 @@ func Millis(v any) time.Time { return time.UnixMilli(Integer(v)).UTC() }
 
 func micros(v any) time.Time { return time.UnixMicro(Integer(v)).UTC() }
 
-// ints converts a list of numbers.
+// Ints converts a list of numbers.
 func Ints(reply []any) []int64 {
 	list := make([]int64, len(reply))
 	for i, v := range reply {

@@ -128,8 +128,8 @@ func (c *Script) needsCompared() bool { return c.Guard == GuardCompared || c.Gua
 const with = "-- With: "
 
 // text composes the text of a script: its first line, which must stay the first, base, the guards, and the files in
-// shared that its second line names. All but base and the guards is one function: Lua searches the variables of a block anew
-// for each function that is made in it and uses one, but has those around it at hand.
+// shared that its second line names. All but base and the guards is one function: Lua searches the variables of a block
+// anew for each function that is made in it and uses one, but has those around it at hand.
 func (c *Script) text(cluster bool) string {
 	first, rest, _ := strings.Cut(mustRead(c.files, "lua/"+c.File+".lua"), "\n")
 	if c.RefuseFull {

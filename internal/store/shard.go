@@ -70,7 +70,7 @@ type bucketState struct {
 	listening atomic.Pointer[listening]
 }
 
-// comparing is the reason for a bucket that waits to be compared with the hosts' journals.
+// ReasonComparing is the reason for a bucket that waits to be compared with the hosts' journals.
 const ReasonComparing = "comparing"
 
 // reason returns why the bucket is down.
@@ -120,7 +120,7 @@ func OpenShard(c ShardConfig, o Options, peers Peers) (*Shard, error) {
 	return s, nil
 }
 
-// weight returns the shard's weight for a hash of a job, by rendezvous hashing.
+// Weight returns the shard's weight for a hash of a job, by rendezvous hashing.
 func (s *Shard) Weight(sum uint64) uint64 { return mix(sum ^ s.seed) }
 
 // mix spreads the bits of x (the finaliser of SplitMix64, by Sebastiano Vigna), so that the weights of different shards
@@ -133,7 +133,7 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// start runs f in a goroutine that close waits for. It returns false if the shard is closed.
+// Start runs f in a goroutine that close waits for. It returns false if the shard is closed.
 func (s *Shard) Start(f func()) bool {
 	s.closing.Lock()
 	defer s.closing.Unlock()
@@ -168,7 +168,7 @@ func (s *Shard) Name() string { return s.name }
 // Buckets returns how many parts the shard has: 1, or Options.Buckets for a Cluster.
 func (s *Shard) Buckets() int { return len(s.nodes) }
 
-// isOf reports whether the shard was opened with the address and identity of a registry's entry.
+// IsOf reports whether the shard was opened with the address and identity of a registry's entry.
 func (s *Shard) IsOf(c ShardConfig) bool { return s.url == c.URL && s.identity == c.Identity }
 
 func (s *Shard) SetState(state string) { s.state.Store(state) }
@@ -176,7 +176,7 @@ func (s *Shard) SetState(state string) { s.state.Store(state) }
 // State returns active, draining or offline, as the registry says.
 func (s *Shard) State() string { return s.state.Load().(string) }
 
-// isDown reports whether a bucket did not answer when this process last called it, or is being compared.
+// IsDown reports whether a bucket did not answer when this process last called it, or is being compared.
 func (s *Shard) IsDown(bucket int) bool { return s.nodes[bucket].down.Load() }
 
 // Up reports whether the shard answered when this process last called it.
@@ -189,7 +189,7 @@ func (s *Shard) Up() bool {
 	return true
 }
 
-// bucketOf returns the bucket of a topic. All its jobs are in one, so that its limits, order and lists are exact on the
+// BucketOf returns the bucket of a topic. All its jobs are in one, so that its limits, order and lists are exact on the
 // shard.
 func (s *Shard) BucketOf(topic string) int {
 	if len(s.nodes) == 1 {
@@ -198,7 +198,7 @@ func (s *Shard) BucketOf(topic string) int {
 	return int(xxhash.Sum64String(topic) % uint64(len(s.nodes)))
 }
 
-// bucketsOf returns the buckets that may have jobs of a topic. The topics of a namespace are spread over all buckets,
+// BucketsOf returns the buckets that may have jobs of a topic. The topics of a namespace are spread over all buckets,
 // and each counts its own.
 func (s *Shard) BucketsOf(topic string) []int {
 	if !IsNamespace(topic) {
@@ -267,7 +267,7 @@ func (s *Shard) retry(every time.Duration, try func() (done bool)) {
 // provenFor is how long an answer proves that a server takes pushes.
 const provenFor = time.Second
 
-// proven returns nil when a bucket is up and has answered a script lately. If none has, it probes them.
+// Proven returns nil when a bucket is up and has answered a script lately. If none has, it probes them.
 func (s *Shard) Proven() (err error) {
 	var ask []int
 	for _, b := range rand.Perm(len(s.nodes)) {

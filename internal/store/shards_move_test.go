@@ -225,7 +225,7 @@ func TestAMoveWaitsForTheReplicaOfDurableTopics(t *testing.T) {
 	states := func(a, b string) {
 		t.Helper()
 		if err := r.q.SetShards(t.Context(),
-			[]store.ShardConfig{{Name: "a", URL: r.s.UrlForTest(), State: a}, {Name: "b", URL: url, State: b}}); err != nil {
+			[]store.ShardConfig{{Name: "a", URL: r.s.URLForTest(), State: a}, {Name: "b", URL: url, State: b}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -40,7 +40,7 @@ func (s *Shard) WidenStart(ctx context.Context, bucket int, took time.Duration) 
 	return window, nil
 }
 
-// startWindow returns for how long a callback may start under a lease of a bucket that has ended by now.
+// StartWindow returns for how long a callback may start under a lease of a bucket that has ended by now.
 func (s *Shard) StartWindow(ctx context.Context, bucket int) time.Duration {
 	var keys []string
 	for _, window := range wideWindows {
@@ -59,7 +59,7 @@ func (s *Shard) StartWindow(ctx context.Context, bucket int) time.Duration {
 	return widest
 }
 
-// outwait waits until no dispatcher starts a callback under a lease that has ended; 0: there was none.
+// Outwait waits until no dispatcher starts a callback under a lease that has ended; 0: there was none.
 func Outwait(ctx context.Context, window time.Duration) error {
 	if window == 0 {
 		return nil

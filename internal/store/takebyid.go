@@ -7,7 +7,7 @@ import (
 
 const takenByIDHead = 2 // length of the head of takebyid.lua's answer
 
-// takeByID returns nil when the shard has no such job that can be taken.
+// TakeByID returns nil when the shard has no such job that can be taken.
 func (s *Shard) TakeByID(ctx context.Context, topic, id, token string) (*Job, error) {
 	v, err := s.CallList(ctx, s.BucketOf(topic), -1, takeByIDScript, topic, id, token)
 	if err != nil || len(v) == takenByIDHead {

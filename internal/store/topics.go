@@ -124,7 +124,7 @@ func (s *Shard) SendTopics(ctx context.Context, bucket int, all iter.Seq[TopicCo
 // topicsEvery is how often limits are set again that a shard did not take: it was down, read-only or without replicas.
 const topicsEvery = time.Second
 
-// keepTopics sets the limits of topics that a failed call may not have stored.
+// KeepTopics sets the limits of topics that a failed call may not have stored.
 func (s *Shard) KeepTopics() {
 	s.retry(topicsEvery, func() (done bool) {
 		if err := s.peers.Resync(s.ctx, s); err != nil {
@@ -141,7 +141,7 @@ func (s *Shard) forgetTopics() {
 	s.confMu.Unlock()
 }
 
-// stats reads the counts of topics of a bucket, and their totals if asked. The counts of a namespace are those of its
+// Stats reads the counts of topics of a bucket, and their totals if asked. The counts of a namespace are those of its
 // topics.
 func (s *Shard) Stats(
 	ctx context.Context, bucket int, topics []string, totals bool,
@@ -177,7 +177,7 @@ func (s *Shard) Stats(
 // countsStep is roughly the number of topics that one call of the script counts.
 const countsStep = 250
 
-// countAll adds the counts of a bucket's topics whose names begin with a prefix, and of their namespaces; with Dead
+// CountAll adds the counts of a bucket's topics whose names begin with a prefix, and of their namespaces; with Dead
 // only of topics with dead jobs.
 func (s *Shard) CountAll(ctx context.Context, bucket int, prefix string, state State, sum map[string]Stats) error {
 	return s.countAs(ctx, countsScript, bucket, prefix, state, sum)
@@ -226,7 +226,7 @@ func (st *Stats) addCounts(counts any) error {
 	return nil
 }
 
-// isNamespace reports whether a name stands for the topics of a namespace.
+// IsNamespace reports whether a name stands for the topics of a namespace.
 func IsNamespace(topic string) bool { return strings.HasSuffix(topic, ".*") }
 
 // Dropper deletes the jobs of topics.
@@ -251,7 +251,7 @@ func EndTopic(ctx context.Context, jobs Dropper, topic string, end func() error)
 
 const dropStep = 200 // jobs in one call of the script
 
-// dropReply says what one step of deleting a topic's jobs did.
+// DropReply says what one step of deleting a topic's jobs did.
 type DropReply struct {
 	IsFirst  bool
 	Deleted  int
@@ -260,7 +260,7 @@ type DropReply struct {
 	Newer    []Job // deleted jobs that are newer than the first step
 }
 
-// drop deletes the jobs of a topic in one shard, and calls did for each step. When the reply of a later step was lost,
+// Drop deletes the jobs of a topic in one shard, and calls did for each step. When the reply of a later step was lost,
 // it begins again: that step may have deleted jobs that are newer than the first one, and only a new first step covers
 // them.
 func (s *Shard) Drop(ctx context.Context, topic string, did func(DropReply) error) error {
@@ -295,7 +295,7 @@ func (s *Shard) Drop(ctx context.Context, topic string, did func(DropReply) erro
 	}
 }
 
-// dropUpTo deletes the jobs of a topic up to a revision, as a line of a journal says that was replayed.
+// DropUpTo deletes the jobs of a topic up to a revision, as a line of a journal says that was replayed.
 func (s *Shard) DropUpTo(ctx context.Context, topic string, revision int64) error {
 	for cursor := "0"; ; {
 		reply, err := s.CallList(ctx, s.BucketOf(topic), 4, clearScript, topic, cursor, dropStep, "", revision)

@@ -58,7 +58,7 @@ func (s *Shard) newListening() *listening {
 	return &listening{ctx, cancel}
 }
 
-// announcements calls announced when the registry changes, until the shard is closed, and sets the topics' limits
+// Announcements calls announced when the registry changes, until the shard is closed, and sets the topics' limits
 // whenever it connects, or a comparison begins or ends: the server may be another one, or have lost them.
 func (s *Shard) Announcements(announced func()) {
 	first := true

@@ -34,7 +34,7 @@ func TestAnnouncementsReachEveryQueue(t *testing.T) {
 	told := make(chan struct{}, 10)
 	other := open(store.Options{Announced: func() { told <- struct{}{} }})
 	t.Cleanup(func() { _ = other.Close() })
-	if err := other.SetShards(f.ctx, []store.ShardConfig{{Name: f.s.Name(), URL: f.s.UrlForTest(), State: "active"}}); err != nil {
+	if err := other.SetShards(f.ctx, []store.ShardConfig{{Name: f.s.Name(), URL: f.s.URLForTest(), State: "active"}}); err != nil {
 		t.Fatal(err)
 	}
 	<-told // it has connected

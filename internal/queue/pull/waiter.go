@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/queue"
-	"github.com/wakecall/wakecall/internal/reconcile"
 	"github.com/wakecall/wakecall/internal/store"
 )
 
@@ -128,7 +127,7 @@ func (h *Hub) waitedFor(at spot) (topics []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for topic := range h.topics {
-		if reconcile.BucketOf(at.shard, topic) == at.bucket {
+		if at.shard.BucketOf(topic) == at.bucket {
 			topics = append(topics, topic)
 		}
 	}
