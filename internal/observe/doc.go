@@ -10,4 +10,6 @@
 // cleared, and waits why a job is not being called.
 //
 // Figures may be late, and may lose a few counts when a Redis fails; nothing that happens to a job depends on them.
+//
+//wakecall:figures
 package observe
