@@ -10,6 +10,14 @@ import (
 	"github.com/wakecall/wakecall/internal/store"
 )
 
+// A draining shard delivers jobs that are due, and its other jobs are moved to active shards. A job is first stored in
+// the other shard, with its attempts and for the same time, and then removed here if nothing has happened to it
+// meanwhile; otherwise the copy is removed. So the job always exists. It is not called twice, because only jobs are
+// moved that neither shard would call before both steps are done; jobs that stay ready for long are postponed first.
+// One process at a time moves jobs. A process that was suspended in the middle stores nothing afterwards, since a shard
+// refuses copies that come late: their jobs may have been delivered. A job is called twice when the process ends
+// between the two steps and no other takes over within store.MovePace.Ahead.
+
 // Drain goes once through the topics of a shard, moves all jobs that can be moved, and returns their number. holder is
 // the process's name; while another process moves jobs, Drain does nothing. Errors: *UnavailableError when a shard does
 // not answer or no active one is up.

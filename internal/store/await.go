@@ -9,6 +9,7 @@ import (
 // awaitStep is how often a waiting call looks whether a bucket is open. The shard itself is probed every probeEvery.
 const awaitStep = 10 * time.Millisecond
 
+// IsComparing reports whether a call failed because its bucket is being compared.
 func IsComparing(err error) bool {
 	var un *UnavailableError
 	return errors.As(err, &un) && un.Reason == ReasonComparing

@@ -85,6 +85,7 @@ func (s *Shard) Failed(ctx context.Context, bucket int, began time.Time, err err
 	return s.Unavailable(reason, err)
 }
 
+// Unavailable returns the error of a call that a reason prevents; it says when to try again.
 func (s *Shard) Unavailable(reason string, err error) *UnavailableError {
 	retry := time.Second
 	if reason == "full" {
@@ -139,4 +140,12 @@ func reasonOf(err error) string {
 		return "script"
 	}
 	return "down"
+}
+
+// UnavailableOnly returns err if it is an *UnavailableError, else nil.
+func UnavailableOnly(err error) error {
+	if _, ok := errors.AsType[*UnavailableError](err); ok {
+		return err
+	}
+	return nil
 }

@@ -51,3 +51,16 @@ type Options struct {
 	// Pace limits the moves of jobs out of draining shards. nil: DefaultPace.
 	Pace *MovePace
 }
+
+// MovePace holds the limits of time for moving.
+type MovePace struct {
+	Ahead  time.Duration // only jobs that are due later than this are moved
+	Within time.Duration // a copy that comes later is refused; half of Ahead
+	PutOff time.Duration // how long a stuck job is postponed; more than Ahead
+	Stuck  time.Duration // a ready job is stuck when no dispatcher has taken it for so long
+}
+
+// DefaultPace moves jobs as production does.
+var DefaultPace = MovePace{
+	Ahead: 10 * time.Second, Within: 5 * time.Second, PutOff: 20 * time.Second, Stuck: 30 * time.Second,
+}

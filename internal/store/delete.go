@@ -12,6 +12,7 @@ type removal struct {
 	Unsafe error // why no replica has confirmed it, when the durability requires one
 }
 
+// Remove deletes a job of this shard if it matches.
 func (s *Shard) Remove(ctx context.Context, topic, id string, m Match, d Durability) (r removal, err error) {
 	o, err := s.CallDurably(ctx, s.BucketOf(topic), d, deleteScript, topic, id, m.String())
 	if err != nil {

@@ -20,6 +20,7 @@ const Absent = "absent"
 // absentRetry is how long a client should wait before it repeats a request that only an absent host can answer.
 const absentRetry = 10 * time.Second
 
+// IsAbsent reports whether only the journal of an absent host can answer.
 func IsAbsent(err error) bool {
 	un, ok := errors.AsType[*UnavailableError](err)
 	return ok && un.Reason == Absent

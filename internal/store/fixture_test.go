@@ -13,6 +13,7 @@ import (
 
 	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/queue/queuetest"
 	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/test/leaks"
 	"github.com/wakecall/wakecall/test/redistest"
@@ -47,19 +48,14 @@ func adopt(t testing.TB, c redis.Cmdable) {
 
 // adoptAll is adopt for any deployment.
 func adoptAll(ctx context.Context, s *store.Shard) error {
-	for b, n := range s.NodesForTest() {
-		err := s.Redis().Eval(ctx, adoptText, []string{store.Prefix(b)}, store.Format).Err()
-		if err != nil {
-			return err
-		}
+	if err := queuetest.Open(ctx, s); err != nil {
+		return err
+	}
+	for _, n := range s.NodesForTest() {
 		n.DownForTest().Store(false)
 	}
 	return nil
 }
-
-const adoptText = `
-redis.call('SET', KEYS[1] .. 'run', string.match(redis.call('INFO', 'server'), 'run_id:(%x+)'))
-return redis.call('SET', KEYS[1] .. 'format', ARGV[1])`
 
 // flush empties the server.
 func (f *fixture) flush() {

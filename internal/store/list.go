@@ -10,6 +10,7 @@ import (
 // ListStep bounds the jobs that one call of the list script reads.
 const ListStep = 100
 
+// InnerCursor matches the cursors of the list script.
 var InnerCursor = regexp.MustCompile(
 	`^(|[drux][1-3]:[.0-9e+]{1,24}:[^\n]+|f\d{1,15}:\d{1,9}|o[.0-9e+]{1,24}:[^\n]+)$`,
 )

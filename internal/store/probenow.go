@@ -5,6 +5,7 @@ import (
 	"fmt"
 )
 
+// ProbeNow lets the open breaker of a topic call one due job now. It reports whether the breaker was open.
 func (s *Shard) ProbeNow(ctx context.Context, bucket int, topic string) (open bool, err error) {
 	reply, err := s.Call(ctx, bucket, probeNowScript, topic)
 	if err != nil {

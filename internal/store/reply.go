@@ -5,22 +5,25 @@ import (
 	"time"
 )
 
-// Text returns a value of an answer, as Integer and Values do, or the zero value if it is of another type.
+// Text returns a value of an answer, "" if it is no text.
 func Text(v any) string {
 	s, _ := v.(string)
 	return s
 }
 
+// Integer returns a value of an answer, 0 if it is no integer.
 func Integer(v any) int64 {
 	n, _ := v.(int64)
 	return n
 }
 
+// Values returns a value of an answer, nil if it is no list.
 func Values(v any) []any {
 	list, _ := v.([]any)
 	return list
 }
 
+// Millis returns a time in Unix milliseconds.
 func Millis(v any) time.Time { return time.UnixMilli(Integer(v)).UTC() }
 
 func micros(v any) time.Time { return time.UnixMicro(Integer(v)).UTC() }
@@ -34,6 +37,7 @@ func Ints(reply []any) []int64 {
 	return list
 }
 
+// Anys returns texts as arguments of a script.
 func Anys(texts []string) []any {
 	list := make([]any, len(texts))
 	for i, t := range texts {
@@ -42,6 +46,7 @@ func Anys(texts []string) []any {
 	return list
 }
 
+// Number reads an integer that a script returned as text, 0 if it is none.
 func Number(s string) int64 {
 	n, _ := strconv.ParseInt(s, 10, 64)
 	return n

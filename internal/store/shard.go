@@ -88,6 +88,7 @@ type Peers struct {
 	Resync func(context.Context, *Shard) error // sets the topics' limits on a shard again
 }
 
+// OpenShard connects to a shard when it is first called; Close ends it. Error: a URL that cannot be used.
 func OpenShard(c ShardConfig, o Options, peers Peers) (*Shard, error) {
 	s := &Shard{
 		name: c.Name, url: c.URL, seed: xxhash.Sum64String(cmp.Or(c.Identity, c.Name)),
@@ -144,6 +145,7 @@ func (s *Shard) Start(f func()) bool {
 	return true
 }
 
+// Close ends all calls and listeners, waits for them, and closes the connections.
 func (s *Shard) Close() error {
 	s.closing.Lock()
 	s.cancel()
@@ -171,6 +173,7 @@ func (s *Shard) Buckets() int { return len(s.nodes) }
 // IsOf reports whether the shard was opened with the address and identity of a registry's entry.
 func (s *Shard) IsOf(c ShardConfig) bool { return s.url == c.URL && s.identity == c.Identity }
 
+// SetState sets the state that the registry says.
 func (s *Shard) SetState(state string) { s.state.Store(state) }
 
 // State returns active, draining or offline, as the registry says.

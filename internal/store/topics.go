@@ -69,8 +69,10 @@ func (c TopicConf) share(n int) TopicConf {
 	return c
 }
 
-const TopicStep = 200 // topics in one script call
+// TopicStep is the most topics in one call of a script.
+const TopicStep = 200
 
+// Configure sets the limits of topics in the buckets that have an older version of them: the changed ones, or all.
 func (s *Shard) Configure(
 	ctx context.Context, version uint64, all iter.Seq[TopicConf], changed []TopicConf, shards int,
 ) error {
@@ -95,6 +97,7 @@ func (s *Shard) Configure(
 	return cmp.Or(errs...)
 }
 
+// SendTopics sets the limits of a bucket's topics.
 func (s *Shard) SendTopics(ctx context.Context, bucket int, all iter.Seq[TopicConf], shards int) error {
 	var args []any
 	send := func() error {

@@ -31,6 +31,7 @@ func (s *Shard) NoteWorkers(ctx context.Context, bucket int, process string, wai
 	return nil
 }
 
+// Workers returns who has worked on a topic lately.
 func (s *Shard) Workers(ctx context.Context, bucket int, topic string) (w Workers, err error) {
 	reply, err := s.CallList(ctx, bucket, 2, workersScript, "read", topic)
 	if err != nil {

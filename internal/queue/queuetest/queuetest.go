@@ -16,12 +16,20 @@ var adoptScript = store.Declare(files, store.Row{Name: "adopt", Guard: store.Gua
 
 // Adopt opens a shard without comparing it with any journal, and waits until the queue uses it.
 func Adopt(ctx context.Context, s *store.Shard) error {
+	if err := Open(ctx, s); err != nil {
+		return err
+	}
+	return Used(ctx, s)
+}
+
+// Open is Adopt without the wait.
+func Open(ctx context.Context, s *store.Shard) error {
 	for bucket := range s.Buckets() {
 		if _, err := s.Call(ctx, bucket, adoptScript, store.Format); err != nil {
 			return err
 		}
 	}
-	return Used(ctx, s)
+	return nil
 }
 
 // Used waits until the queue uses a shard that was opened.
