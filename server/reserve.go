@@ -222,7 +222,7 @@ func viewOfLeased(j *store.Job, topics []*registry.Topic) *leasedView {
 		Lease: j.Lease.String(), LeasedUntil: instant(j.LeaseUntil),
 		TTR: registry.Duration(j.LeaseUntil.Sub(j.Lease.Taken)), Topic: j.Topic, ID: j.ID,
 		Priority: j.Priority.String(), Attempt: j.Lease.Attempt, MaxAttempts: attemptsOf(j, topics),
-		DueAt: instant(j.DueAt), CreatedAt: instant(j.CreatedAt), ExpiresAt: instant(j.ExpiresAt), ContentType: shownType(j.ContentType),
-		Headers: j.Headers,
+		DueAt: instant(j.DueAt), CreatedAt: instant(j.CreatedAt), ExpiresAt: instant(j.ExpiresAt),
+		ContentType: shownType(j.ContentType), Headers: j.Headers,
 	}
 }
