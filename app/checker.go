@@ -31,7 +31,7 @@ func (p *parts) newChecker() (role, error) {
 	var alerts *alert.Alerts
 	leads := func() bool { return alerts.Leads() } // no scrape comes before the role is complete
 	c := checker.New(checker.Options{
-		Shards: shardsAs(p.queue, func(s *store.Shard) checker.Shard { return s }), Changed: p.shardsChanged(),
+		Shards: listAs(p.queue.Shards.All, func(s *store.Shard) checker.Shard { return s }), Changed: p.shardsChanged(),
 		Jobs: p.figures(), Known: p.hasSeries,
 		Hosts:    func(ctx context.Context) ([]reconcile.Host, error) { return reconcile.Hosts(ctx, p.queue) },
 		Forecast: p.forecastOf(), Host: setup.HostName(p.cfg),

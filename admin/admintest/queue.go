@@ -32,13 +32,11 @@ func (*Queue) List(context.Context, string, store.State, string, int) ([]store.J
 	return nil, "", nil
 }
 
-func (*Queue) Get(context.Context, string, string) (*store.Job, error) {
+func (*Queue) Get(context.Context, string, string, ...store.State) (*store.Job, error) {
 	return nil, store.ErrNotFound
 }
 
-func (*Queue) RedriveDead(context.Context, string, []string, int) (int, error) { return 0, nil }
-
-func (*Queue) DeleteDead(context.Context, string, []string, int) (int, error) { return 0, nil }
+func (*Queue) EndDead(context.Context, store.DeadCall) (int, error) { return 0, nil }
 
 func (*Queue) Health(context.Context) []store.ShardHealth { return nil }
 
@@ -58,10 +56,8 @@ func (*Queue) Forecast(context.Context, string, time.Duration) (observe.Forecast
 	return observe.Forecast{}, nil
 }
 
-func (*Queue) Find(context.Context, string, []string) ([]*store.Job, error) { return nil, nil }
-
-func (q *Queue) Recall(ctx context.Context, topic, id string) (*store.Job, error) {
-	return q.Get(ctx, topic, id)
+func (*Queue) Find(_ context.Context, refs []store.Ref) ([]*store.Job, error) {
+	return make([]*store.Job, len(refs)), nil
 }
 
 func (*Queue) ListFinished(context.Context, string, string, string, int) ([]store.Job, string, error) {
@@ -82,14 +78,10 @@ func (*Queue) Change(context.Context, string, string, store.Change) (*store.Job,
 	return nil, store.ErrNotFound
 }
 
-func (*Queue) Delete(context.Context, string, string) error { return store.ErrNotFound }
+func (*Queue) Delete(context.Context, string, string, store.Match) error { return store.ErrNotFound }
 
-func (*Queue) RunNow(context.Context, string, string) (*store.Job, error) {
+func (*Queue) RunNow(context.Context, string, string, store.Match) (*store.Job, error) {
 	return nil, store.ErrNotFound
-}
-
-func (*Queue) Lookup(_ context.Context, refs []store.Ref, _ string) ([]*store.Job, error) {
-	return make([]*store.Job, len(refs)), nil
 }
 
 func (*Queue) ProbeNow(context.Context, string) (bool, error) { return false, nil }

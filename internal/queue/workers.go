@@ -9,8 +9,8 @@ import (
 // Workers describes the workers of a topic. They wait at all shards at once, so the highest count is right. With a
 // *PartialError the answer is from the shards that answered.
 func (q *Queue) Workers(ctx context.Context, topic string) (w store.Workers, err error) {
-	err = q.EachTopic([]string{topic}, 1, func(s *store.Shard, bucket int, _ []string) error {
-		there, err := s.Workers(ctx, bucket, topic)
+	err = q.Shards.EachTopic([]string{topic}, 1, func(b *store.Bucket, _ []string) error {
+		there, err := b.Workers(ctx, topic)
 		w.Waiting = max(w.Waiting, there.Waiting)
 		if w.Oldest.IsZero() || !there.Oldest.IsZero() && there.Oldest.Before(w.Oldest) {
 			w.Oldest = there.Oldest

@@ -140,7 +140,7 @@ func TestADispatcherThatMayTakeNoMoreOfATopicIsNotToldToAskAgain(t *testing.T) {
 	f := newFixture(t)
 	f.push("t", "a", 0)
 	r := store.Reserve{Worker: "w", Token: "x", Max: 4, Pattern: "0102010201", Busy: map[string]int{"t": 0}}
-	if got, err := f.s.Reserve(f.ctx, 0, r); err != nil || got.More || len(got.Jobs) != 0 {
+	if got, err := f.b.Reserve(f.ctx, r); err != nil || got.More || len(got.Jobs) != 0 {
 		t.Errorf("reserved %+v, %v", got, err)
 	}
 	if ls := f.reserve(1); len(ls) != 1 {
@@ -156,9 +156,7 @@ func TestARestoredJobTakesTheIdOfAFinishedOne(t *testing.T) {
 	f.settle(store.Retry, nil, f.reserve(1)...)
 	f.settle(store.Done, nil, f.reserve(1)...)
 	job := store.Job{Topic: "t", ID: "a", State: store.Delayed, CreatedAt: time.UnixMilli(5), DueAt: time.Now().Add(time.Hour)}
-	if err := f.s.RestoreForTest(f.ctx, 0, []*store.Moving{{Job: job}}); err != nil {
-		t.Fatal(err)
-	}
+	f.restore(f.b, &job)
 	if n := f.s.Redis().Get(f.ctx, store.Prefix(0)+"fin").Val(); n != "0" {
 		t.Errorf("%s finished jobs are counted; want none", n)
 	}
@@ -176,7 +174,7 @@ func TestClearingATopicHasTheRevisionOfItsBeginning(t *testing.T) {
 	}
 	before, _ := f.s.Redis().Get(f.ctx, store.Prefix(0)+"rev").Int64()
 	steps := []store.DropReply{}
-	err := f.s.Drop(f.ctx, "t", func(d store.DropReply) error {
+	err := f.b.Drop(f.ctx, "t", func(d store.DropReply) error {
 		steps = append(steps, d)
 		return nil
 	})
@@ -199,12 +197,12 @@ func TestAWorkerThatWaitsIsToldOfALaterJob(t *testing.T) {
 	f.push("t", "deleted", 0)
 	f.push("t", "later", 30*time.Second)
 	f.advance()
-	if _, err := f.s.Take(f.ctx, 0, []store.TakeRequest{{Topics: []string{"t"}, Max: 1}}, []string{"t"}); err != nil {
+	if _, err := f.b.Take(f.ctx, []store.TakeRequest{{Topics: []string{"t"}, Max: 1}}, []string{"t"}); err != nil {
 		t.Fatal(err)
 	}
 	f.s.Redis().ZAdd(f.ctx, store.Prefix(0)+"next", redis.Z{Score: 1, Member: "t"})
 	f.advance()
-	if err := f.q.Delete(f.ctx, "t", "deleted"); err != nil {
+	if err := f.q.Delete(f.ctx, "t", "deleted", nil); err != nil {
 		t.Fatal(err)
 	}
 	f.ended(store.End{Lease: held[0].Lease, Verb: store.Done})
@@ -222,10 +220,10 @@ func TestDeletingALeasedJobFreesItsPlace(t *testing.T) {
 	f.take(1, "t")
 	f.push("t", "next", 0)
 	f.advance()
-	if _, err := f.s.Take(f.ctx, 0, []store.TakeRequest{{Topics: []string{"t"}, Max: 1}}, []string{"t"}); err != nil {
+	if _, err := f.b.Take(f.ctx, []store.TakeRequest{{Topics: []string{"t"}, Max: 1}}, []string{"t"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.q.Delete(f.ctx, "t", "held"); err != nil {
+	if err := f.q.Delete(f.ctx, "t", "held", nil); err != nil {
 		t.Fatal(err)
 	}
 	if a := f.advance(); a.Woken != 1 {

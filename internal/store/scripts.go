@@ -35,12 +35,6 @@ var (
 	wakeScript       = declare(Row{Name: "wake"})
 	configureScript  = declare(Row{Name: "configure", Guard: GuardNone, Deadline: true})
 
-	// moves between shards
-	moverScript   = declare(Row{Name: "mover"})
-	deferScript   = declare(Row{Name: "defer"})
-	restoreScript = declare(Row{Name: "restore", Deadline: true})
-	leaveScript   = declare(Row{Name: "leave", Lost: LostNever})
-
 	// health
 	identifyScript = declare(Row{Name: "identify", Guard: GuardNone})
 	probeScript    = declare(Row{Name: "probe", Comparing: ComparingRefuses})
@@ -54,7 +48,6 @@ var (
 	countsScript     = declare(Row{Name: "counts"})
 	countEarlyScript = declare(Row{Name: "count early", File: "counts", Guard: GuardNone})
 	workersScript    = declare(Row{Name: "workers"})
-	probeNowScript   = declare(Row{Name: "probenow"})
 )
 
 // Row describes a script: everything but its text.

@@ -16,15 +16,15 @@ type Workers struct {
 // workersFor is how long a bucket remembers waiting workers; their process reports them again before that.
 const workersFor = time.Minute
 
-// NoteWorkers stores how many workers of a process wait for some topics of a bucket. Those for which none waits any
+// NoteWorkers stores how many workers of a process wait for some topics. Those for which none waits any
 // more (0) leave Redis.
-func (s *Shard) NoteWorkers(ctx context.Context, bucket int, process string, waiting map[string]int) error {
+func (b *Bucket) NoteWorkers(ctx context.Context, process string, waiting map[string]int) error {
 	for topics := range slices.Chunk(slices.Collect(maps.Keys(waiting)), MaxTopics) {
 		args := []any{"note", process, workersFor.Milliseconds()}
 		for _, topic := range topics {
 			args = append(args, topic, waiting[topic])
 		}
-		if _, err := s.Call(ctx, bucket, workersScript, args...); err != nil {
+		if _, err := b.Call(ctx, workersScript, args...); err != nil {
 			return err
 		}
 	}
@@ -32,8 +32,8 @@ func (s *Shard) NoteWorkers(ctx context.Context, bucket int, process string, wai
 }
 
 // Workers returns who has worked on a topic lately.
-func (s *Shard) Workers(ctx context.Context, bucket int, topic string) (w Workers, err error) {
-	reply, err := s.CallList(ctx, bucket, 2, workersScript, "read", topic)
+func (b *Bucket) Workers(ctx context.Context, topic string) (w Workers, err error) {
+	reply, err := b.CallList(ctx, 2, workersScript, "read", topic)
 	if err != nil {
 		return w, err
 	}
