@@ -124,7 +124,7 @@ func (h *Hub) report(ctx context.Context, b *store.Bucket, all bool) {
 	if len(changed) == 0 {
 		return
 	}
-	if err := b.NoteWorkers(ctx, h.name, changed); err != nil {
+	if err := queue.NoteWorkers(ctx, b, h.name, changed); err != nil {
 		h.unreport(b, slices.Collect(maps.Keys(changed)))
 	}
 }

@@ -175,7 +175,7 @@ func (w *waiter) take(ctx context.Context, over <-chan time.Time, stopping <-cha
 // askAll asks all buckets.
 func (w *waiter) askAll() {
 	w.again = time.Time{}
-	w.asks.Add(w.hub.opts.Queue.Divide(w.ask.Topics, w.ask.Order))
+	w.asks.Add(w.hub.opts.Queue.Shards.Divide(w.ask.Topics, w.ask.Order))
 }
 
 // askSignaled asks the buckets that were signaled.
@@ -186,7 +186,7 @@ func (w *waiter) askSignaled() {
 	if len(signaled) == 0 {
 		return
 	}
-	list := w.hub.opts.Queue.Divide(w.ask.Topics, w.ask.Order)
+	list := w.hub.opts.Queue.Shards.Divide(w.ask.Topics, w.ask.Order)
 	w.asks.Add(slices.DeleteFunc(list, func(at queue.BucketTopics) bool { return !signaled[at.Bucket] }))
 }
 
