@@ -52,20 +52,16 @@ type evilQueue struct {
 	job store.Job
 }
 
-func (q *evilQueue) Get(context.Context, string, string) (*store.Job, error) {
+func (q *evilQueue) Get(context.Context, string, string, ...store.State) (*store.Job, error) {
 	j := q.job
 	return &j, nil
-}
-
-func (q *evilQueue) Recall(ctx context.Context, topic, id string) (*store.Job, error) {
-	return q.Get(ctx, topic, id)
 }
 
 func (q *evilQueue) List(context.Context, string, store.State, string, int) ([]store.Job, string, error) {
 	return []store.Job{q.job}, "", nil
 }
 
-func (q *evilQueue) Find(context.Context, string, []string) ([]*store.Job, error) {
+func (q *evilQueue) Find(context.Context, []store.Ref) ([]*store.Job, error) {
 	return []*store.Job{&q.job, &q.job}, nil
 }
 

@@ -119,7 +119,7 @@ func (p *parts) open(process string, migrate registry.Migrate) (err error) {
 		Host:      setup.HostName(p.cfg), Settings: setup.CommonSettings(p.cfg),
 		AwaitCompared: awaitsCompared(process),
 	})
-	if p.registry, err = setup.OpenRegistry(p.cfg, p.log, migrate, p.queue.Announce); err == nil {
+	if p.registry, err = setup.OpenRegistry(p.cfg, p.log, migrate, p.queue.Shards.Announce); err == nil {
 		p.changes = p.registry.Subscribe()
 		p.pull = pull.New(pull.Options{
 			Queue: p.queue, Changed: p.shardsChanged(), Topics: p.registry.Snapshot, Logger: p.log,
@@ -202,10 +202,10 @@ func (p *parts) start(ctx context.Context, list ...service) (stop func()) {
 // newKeeper returns a Reconciler, which replays the journal into shards that lost writes.
 func (p *parts) newKeeper() (*reconcile.Reconciler, error) {
 	return reconcile.NewReconciler(reconcile.ReconcilerOptions{
-		Dir: p.cfg.JournalDir(), Shards: p.queue.Shards, Changed: p.shardsChanged(), Queue: p.queue,
+		Dir: p.cfg.JournalDir(), Buckets: p.queue.Shards.Buckets, Changed: p.shardsChanged(), Queue: p.queue,
 		Reported: p.recovered,
-		Limit: func(ctx context.Context, s *store.Shard, bucket int) error {
-			return p.queue.LimitBucket(ctx, s, bucket, p.allTopicConfs)
+		Limit: func(ctx context.Context, b *store.Bucket) error {
+			return p.queue.Shards.LimitBucket(ctx, b, p.allTopicConfs)
 		},
 		Prefer: p.recovered != nil, Logger: p.log, Registerer: p.metrics,
 	})
@@ -250,9 +250,9 @@ const applyLimit = 5 * time.Second
 
 func (p *parts) apply(ctx context.Context) {
 	names, snapshot := p.changes.Topics()
-	set := func(ctx context.Context) error { return p.queue.UpdateTopics(ctx, topicConfs(snapshot, names)) }
+	set := func(ctx context.Context) error { return p.queue.SetTopics(ctx, nil, topicConfs(snapshot, names)...) }
 	if shards := setup.ShardConfigs(p.cfg, snapshot.Shards); !slices.Equal(shards, p.shards) {
-		if err := p.queue.SetShards(ctx, shards); err != nil {
+		if err := p.queue.Shards.Set(shards); err != nil {
 			p.log.Error("cannot use a shard of the registry", "error", err)
 		}
 		p.shards = shards

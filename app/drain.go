@@ -60,7 +60,7 @@ func (d *drainer) run(ctx context.Context) error {
 
 // drainAll moves jobs out of the draining shards, and reports whether there are any such shards.
 func (d *drainer) drainAll(ctx context.Context) (some bool) {
-	for _, s := range d.queue.Shards() {
+	for _, s := range d.queue.Shards.All() {
 		if s.State() != string(registry.ShardDraining) {
 			continue
 		}

@@ -52,7 +52,7 @@ type editedRegistry struct {
 }
 
 func (p *parts) editedRegistry() *editedRegistry {
-	return &editedRegistry{p.registry, p.cfg, p.queue.CanKeep}
+	return &editedRegistry{p.registry, p.cfg, p.queue.Shards.CanKeep}
 }
 
 // PutShard rejects a Redis with the data of another shard.

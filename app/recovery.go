@@ -36,7 +36,7 @@ func Recover(
 	if err := answers(p.queue.Health(ctx), o.Shard); err != nil {
 		return report, err
 	}
-	o.Shards, o.Topic, o.Logger = p.queue.Shards(), p.hasTopic, p.log
+	o.Shards, o.Topic, o.Logger = p.queue.Shards.All(), p.hasTopic, p.log
 	return reconcile.Recover(ctx, o)
 }
 

@@ -17,7 +17,6 @@ import (
 	"github.com/wakecall/wakecall/internal/callback"
 	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/observe/activity"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/reconcile"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/store"
@@ -209,7 +208,7 @@ func (p *parts) jobs() interface {
 
 func (p *parts) newTimer() role {
 	t := timer.New(timer.Options{
-		Shards:  shardsAs(p.queue, func(s *store.Shard) timer.Shard { return s }),
+		Buckets: listAs(p.queue.Shards.Buckets, func(b *store.Bucket) timer.Bucket { return b }),
 		Changed: p.shardsChanged(), Exact: true, Logger: p.log, Registerer: p.metrics,
 	})
 	return role{run: t.Run}
@@ -221,7 +220,7 @@ func (p *parts) newDispatcher() (role, error) {
 		return role{}, err
 	}
 	d := dispatcher.New(dispatcher.Options{
-		Shards:  shardsAs(p.queue, func(s *store.Shard) dispatcher.Shard { return observe.Shard{Shard: s} }),
+		Buckets: listAs(p.queue.Shards.Buckets, func(b *store.Bucket) dispatcher.Bucket { return observe.Bucket{Bucket: b} }),
 		Changed: p.shardsChanged(), Refresh: p.registry.Refresh, Topics: p.registry.Snapshot,
 		Deleted: p.registry.TopicDeleted,
 		Caller:  caller, Journal: p.journal, Activity: activity.New(p.log), Concurrency: p.cfg.Dispatcher.Concurrency,
@@ -243,14 +242,13 @@ func (p *parts) newCaller() (*callback.Caller, error) {
 	})
 }
 
-// shardsAs returns a function that lists the queue's shards as a role's interface.
-func shardsAs[S any](q *queue.Queue, as func(*store.Shard) S) func() []S {
-	return func() []S {
-		var list []S
-		for _, s := range q.Shards() {
-			list = append(list, as(s))
+// listAs returns a function that lists the queue's shards or buckets as a role's interface.
+func listAs[S, R any](list func() []S, as func(S) R) func() []R {
+	return func() (converted []R) {
+		for _, s := range list() {
+			converted = append(converted, as(s))
 		}
-		return list
+		return converted
 	}
 }
 

@@ -86,7 +86,7 @@ func New(o Options) *Checker {
 
 // Run watches the shards until ctx is done and everything it started has ended.
 func (c *Checker) Run(ctx context.Context) error {
-	store.RunPerShard(ctx, c.opts.Shards, c.opts.Changed, c.watch)
+	store.RunEach(ctx, c.opts.Shards, c.opts.Changed, c.watch)
 	return nil
 }
 

@@ -19,14 +19,14 @@ func TestARedisThatIsKilledAndRestarted(t *testing.T) {
 	q := queue.Open(store.Options{Timeout: wait.Limit})
 	t.Cleanup(func() { _ = q.Close() })
 	shards := []store.ShardConfig{{Name: "a", URL: r.URL(), State: "active"}}
-	if err := q.SetShards(t.Context(), shards); err != nil {
+	if err := q.Shards.Set(shards); err != nil {
 		t.Fatal(err)
 	}
-	wait.For(t, "the shard", func() bool { return queuetest.Adopt(t.Context(), q.Shards()[0]) == nil })
+	wait.For(t, "the shard", func() bool { return queuetest.Adopt(t.Context(), q.Shards.All()[0]) == nil })
 	begun := make(chan Finding, 10)
 	ended := make(chan Finding, 10)
 	c := New(Options{
-		Shards: func() []Shard { return []Shard{q.Shards()[0]} },
+		Shards: func() []Shard { return []Shard{q.Shards.All()[0]} },
 		Every:  200 * time.Millisecond, // also the limit of a check
 		Notify: func(f Finding) {
 			if f.Ended.IsZero() {
@@ -68,16 +68,16 @@ func TestAUserWithoutRightsIsFound(t *testing.T) {
 	q := queue.Open(store.Options{Timeout: wait.Limit})
 	t.Cleanup(func() { _ = q.Close() })
 	shards := []store.ShardConfig{{Name: "a", URL: "unix://us:pw@" + r.Addr(), State: "active"}}
-	if err := q.SetShards(t.Context(), shards); err != nil {
+	if err := q.Shards.Set(shards); err != nil {
 		t.Fatal(err)
 	}
-	if err := queuetest.Adopt(t.Context(), q.Shards()[0]); err != nil {
+	if err := queuetest.Adopt(t.Context(), q.Shards.All()[0]); err != nil {
 		t.Fatal(err)
 	}
 	push := func() error { return q.Push(t.Context(), store.Push{Topic: "t", Delay: time.Hour}).Err }
 	begun, ended := make(chan Finding, 100), make(chan Finding, 100)
 	c := New(Options{
-		Shards: func() []Shard { return []Shard{q.Shards()[0]} },
+		Shards: func() []Shard { return []Shard{q.Shards.All()[0]} },
 		Every:  200 * time.Millisecond, // also the limit of a check
 		Notify: func(f Finding) {
 			if f.Ended.IsZero() {
@@ -135,11 +135,11 @@ func TestHostsWithOtherSettingsAreFound(t *testing.T) {
 		q := queue.Open(store.Options{Host: host, Settings: settings, Timeout: wait.Limit})
 		defer q.Close()
 		shards := []store.ShardConfig{{Name: "a", URL: r.URL(), State: "active"}}
-		if err := q.SetShards(t.Context(), shards); err != nil {
+		if err := q.Shards.Set(shards); err != nil {
 			t.Fatal(err)
 		}
-		wait.For(t, "the shard", func() bool { return queuetest.Adopt(t.Context(), q.Shards()[0]) == nil })
-		h, problems := health.Try(t.Context(), q.Shards()[0])
+		wait.For(t, "the shard", func() bool { return queuetest.Adopt(t.Context(), q.Shards.All()[0]) == nil })
+		h, problems := health.Try(t.Context(), q.Shards.All()[0])
 		if !h.Up {
 			t.Fatal(h.Err)
 		}

@@ -25,11 +25,10 @@ func BenchmarkDispatch(b *testing.B) {
 	r := redistest.Start(b, redistest.Options{Quick: true})
 	q := queue.Open(store.Options{})
 	defer func() { _ = q.Close() }()
-	if err := q.SetShards(b.Context(),
-		[]store.ShardConfig{{Name: "a", URL: r.URL(), State: "active"}}); err != nil {
+	if err := q.Shards.Set([]store.ShardConfig{{Name: "a", URL: r.URL(), State: "active"}}); err != nil {
 		b.Fatal(err)
 	}
-	for deadline := time.Now().Add(20 * time.Second); queuetest.Adopt(b.Context(), q.Shards()[0]) != nil &&
+	for deadline := time.Now().Add(20 * time.Second); queuetest.Adopt(b.Context(), q.Shards.All()[0]) != nil &&
 		time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
@@ -70,7 +69,7 @@ func BenchmarkDispatch(b *testing.B) {
 	}
 	defer c.Close()
 	d := New(Options{
-		Shards: func() []Shard { return []Shard{observe.Shard{Shard: q.Shards()[0]}} }, Topics: func() *registry.Snapshot { return snap },
+		Buckets: func() []Bucket { return []Bucket{observe.Bucket{Bucket: q.Shards.Buckets()[0]}} }, Topics: func() *registry.Snapshot { return snap },
 		Caller: c, Pattern: "0120010210",
 	})
 	ctx, cancel := context.WithCancel(b.Context())

@@ -150,7 +150,7 @@ func (s *source) confirm(ctx context.Context, r *reservation, ttr time.Duration)
 	for backoff := minBackoff; ctx.Err() == nil && s.ctx.Err() == nil; {
 		asked := s.start.ask()
 		lease := min(ttr, leaseCap) + asked.window - store.StartWindow
-		ended, err := s.shard.End(s.d.settles, s.bucket, []store.End{extended(r.Lease, lease)})
+		ended, err := s.bucket.End(s.d.settles, []store.End{extended(r.Lease, lease)})
 		took := time.Since(asked.sent)
 		switch {
 		case err != nil:

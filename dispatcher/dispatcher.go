@@ -18,15 +18,15 @@ import (
 	"github.com/wakecall/wakecall/internal/store"
 )
 
-// Shard is the part of a queue.Shard that a dispatcher needs.
-type Shard interface {
-	Name() string
-	Buckets() int
-	Reserve(ctx context.Context, bucket int, r store.Reserve) (store.Reserved, error)
-	NothingReady(ctx context.Context, bucket int) (bool, error)
-	End(ctx context.Context, bucket int, list []store.End) ([]store.Ended, error)
-	WidenStart(ctx context.Context, bucket int, took time.Duration) (window time.Duration, err error)
-	Wakeups(ctx context.Context, bucket int) <-chan store.Wakeup
+// Bucket is the part of a store.Bucket that a dispatcher needs.
+type Bucket interface {
+	Name() string // of its shard
+	Number() int
+	Reserve(ctx context.Context, r store.Reserve) (store.Reserved, error)
+	NothingReady(ctx context.Context) (bool, error)
+	End(ctx context.Context, list []store.End) ([]store.Ended, error)
+	WidenStart(ctx context.Context, took time.Duration) (window time.Duration, err error)
+	Wakeups(ctx context.Context) <-chan store.Wakeup
 	activity.Sink
 }
 
@@ -42,8 +42,8 @@ type Journal interface {
 
 // Options of a Dispatcher.
 type Options struct {
-	Shards  func() []Shard
-	Changed <-chan struct{}       // receives when Shards may have changed; nil: never
+	Buckets func() []Bucket
+	Changed <-chan struct{}       // receives when Buckets may have changed; nil: never
 	Refresh func(context.Context) // brings Topics up to date; nil: they are
 	Topics  func() *registry.Snapshot
 	// Deleted reports whether a topic missing from Topics was deleted. An error means that this is currently unknown.
@@ -125,7 +125,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		store.RunPerBucket(ctx, d.shards, d.opts.Changed, d.serve)
+		store.RunEach(ctx, d.buckets, d.opts.Changed, d.serve)
 		d.workers.stop()
 	}()
 	<-ctx.Done()
@@ -165,24 +165,20 @@ func (d *Dispatcher) recordActivity() (stop func()) {
 	}
 }
 
-// shards returns the shards in use. It sets the number of sources that share the places.
-func (d *Dispatcher) shards() []Shard {
-	list := d.opts.Shards()
-	sources := 0
-	for _, s := range list {
-		sources += s.Buckets()
-	}
-	d.places.divide(sources)
+// buckets returns the buckets in use. Their sources share the places.
+func (d *Dispatcher) buckets() []Bucket {
+	list := d.opts.Buckets()
+	d.places.divide(len(list))
 	return list
 }
 
 // serve runs the source of a bucket and passes its wake-ups to it.
-func (d *Dispatcher) serve(ctx context.Context, s Shard, bucket int) {
-	src := newSource(ctx, d, s, bucket)
+func (d *Dispatcher) serve(ctx context.Context, b Bucket) {
+	src := newSource(ctx, d, b)
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wg.Go(src.run)
-	wake := s.Wakeups(ctx, bucket)
+	wake := b.Wakeups(ctx)
 	for {
 		select {
 		case <-ctx.Done():

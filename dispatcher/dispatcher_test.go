@@ -58,12 +58,12 @@ func TestAJobIsNotLateBeforeItsPush(t *testing.T) {
 
 // blind is a shard whose polls find no jobs, so that only wake-ups help.
 type blind struct {
-	observe.Shard
+	observe.Bucket
 	looks atomic.Int32
 }
 
-func (b *blind) NothingReady(ctx context.Context, bucket int) (bool, error) {
-	if _, err := b.Shard.NothingReady(ctx, bucket); err != nil {
+func (b *blind) NothingReady(ctx context.Context) (bool, error) {
+	if _, err := b.Bucket.NothingReady(ctx); err != nil {
 		return false, err
 	}
 	b.looks.Add(1)
@@ -73,8 +73,8 @@ func (b *blind) NothingReady(ctx context.Context, bucket int) (bool, error) {
 func TestAPushWakesADispatcherThatOnlyPolled(t *testing.T) {
 	var b *blind
 	i := start(t, func(o *Options) {
-		b = &blind{Shard: o.Shards()[0].(observe.Shard)}
-		o.Shards = func() []Shard { return []Shard{b} }
+		b = &blind{Bucket: o.Buckets()[0].(observe.Bucket)}
+		o.Buckets = func() []Bucket { return []Bucket{b} }
 		o.Poll = 5 * time.Millisecond
 	})
 	prompt, jobs := 0, 0
@@ -94,14 +94,14 @@ func TestAPushWakesADispatcherThatOnlyPolled(t *testing.T) {
 }
 
 // deaf is a shard whose wake-ups are lost.
-type deaf struct{ observe.Shard }
+type deaf struct{ observe.Bucket }
 
-func (deaf) Wakeups(context.Context, int) <-chan store.Wakeup { return nil }
+func (deaf) Wakeups(context.Context) <-chan store.Wakeup { return nil }
 
 func TestAJobIsCalledWithinASecondOfRedisThoughNoWakeUpArrives(t *testing.T) {
 	i := start(t, func(o *Options) {
-		s := deaf{o.Shards()[0].(observe.Shard)}
-		o.Shards = func() []Shard { return []Shard{s} }
+		s := deaf{o.Buckets()[0].(observe.Bucket)}
+		o.Buckets = func() []Bucket { return []Bucket{s} }
 	})
 	for n := range 3 {
 		id, pushed := fmt.Sprint(n), time.Now()
@@ -241,7 +241,7 @@ func TestAShutdownLetsCallsFinish(t *testing.T) {
 	_ = i
 	ctx, cancel := context.WithCancel(t.Context())
 	d := New(Options{
-		Shards: func() []Shard { return []Shard{observe.Shard{Shard: i.q.Shards()[0]}} }, Topics: i.d.opts.Topics, Caller: c, Pattern: "012",
+		Buckets: func() []Bucket { return []Bucket{observe.Bucket{Bucket: i.q.Shards.Buckets()[0]}} }, Topics: i.d.opts.Topics, Caller: c, Pattern: "012",
 		Concurrency:     4,
 		ShutdownTimeout: wait.Limit,
 	})
@@ -262,15 +262,15 @@ func TestAShutdownLetsCallsFinish(t *testing.T) {
 
 // reserves is a shard that counts the reserved jobs of each priority until there are enough.
 type reserves struct {
-	Shard
+	Bucket
 	enough int
 	mu     sync.Mutex
 	count  [3]int
 	sum    int
 }
 
-func (s *reserves) Reserve(ctx context.Context, bucket int, r store.Reserve) (store.Reserved, error) {
-	got, err := s.Shard.Reserve(ctx, bucket, r)
+func (s *reserves) Reserve(ctx context.Context, r store.Reserve) (store.Reserved, error) {
+	got, err := s.Bucket.Reserve(ctx, r)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range got.Jobs {
@@ -309,8 +309,8 @@ func TestPrioritiesAreKeptByRedis(t *testing.T) {
 			x.CallbackURL = slow.URL
 			snap.Topics = snap.Topics.With(name, &x)
 		}
-		seen.Shard = o.Shards()[0]
-		o.Shards = func() []Shard { <-begin; return []Shard{seen} }
+		seen.Bucket = o.Buckets()[0]
+		o.Buckets = func() []Bucket { <-begin; return []Bucket{seen} }
 		o.Topics = func() *registry.Snapshot { return &snap }
 	})
 	for k, name := range names {

@@ -78,7 +78,7 @@ func (f *fake) away() error {
 }
 
 // WidenStart stores the window like the real one.
-func (f *fake) WidenStart(_ context.Context, _ int, took time.Duration) (time.Duration, error) {
+func (f *fake) WidenStart(_ context.Context, took time.Duration) (time.Duration, error) {
 	f.mu.Lock()
 	f.window = max(f.window, 2*took)
 	window, slow := f.window, f.slow
@@ -89,13 +89,13 @@ func (f *fake) WidenStart(_ context.Context, _ int, took time.Duration) (time.Du
 
 func (f *fake) Name() string { return f.name }
 
-func (f *fake) Buckets() int { return 1 }
+func (f *fake) Number() int { return 0 }
 
-func (f *fake) Wakeups(context.Context, int) <-chan store.Wakeup { return f.wake }
+func (f *fake) Wakeups(context.Context) <-chan store.Wakeup { return f.wake }
 
-func (f *fake) Note(context.Context, int, observe.Notes) error { return nil }
+func (f *fake) Note(context.Context, observe.Notes) error { return nil }
 
-func (f *fake) NothingReady(context.Context, int) (bool, error) {
+func (f *fake) NothingReady(context.Context) (bool, error) {
 	if err := f.away(); err != nil {
 		return false, err
 	}
@@ -105,7 +105,7 @@ func (f *fake) NothingReady(context.Context, int) (bool, error) {
 	return f.noted && len(f.ready) == 0 && f.passed == 0, nil
 }
 
-func (f *fake) Reserve(_ context.Context, _ int, r store.Reserve) (store.Reserved, error) {
+func (f *fake) Reserve(_ context.Context, r store.Reserve) (store.Reserved, error) {
 	if err := f.away(); err != nil {
 		return store.Reserved{}, err
 	}
@@ -175,7 +175,7 @@ func (f *fake) take(r store.Reserve) (jobs []*store.Job) {
 }
 
 // End settles the list, or extends its leases.
-func (f *fake) End(_ context.Context, _ int, list []store.End) ([]store.Ended, error) {
+func (f *fake) End(_ context.Context, list []store.End) ([]store.Ended, error) {
 	if err := f.away(); err != nil {
 		return nil, err
 	}
@@ -265,8 +265,8 @@ func (f *fake) verbs() map[store.Verb]int {
 type stage struct {
 	t       *testing.T
 	d       *Dispatcher
-	shards  []Shard // in use
-	all     []Shard
+	shards  []Bucket // in use
+	all     []Bucket
 	changed chan struct{}
 	answer  chan struct{} // closed: every call ends; nil: calls end at once
 	judge   bool          // calls that do not end evaluate a retry_if
@@ -384,7 +384,7 @@ func play(t *testing.T, set setting, test func(t *testing.T, s *stage)) {
 		}
 		snap := &registry.Snapshot{Topics: registry.NewTopics(slices.Collect(maps.Values(s.topics))...)}
 		s.d = New(Options{
-			Shards:  func() []Shard { s.mu.Lock(); defer s.mu.Unlock(); return s.shards },
+			Buckets: func() []Bucket { s.mu.Lock(); defer s.mu.Unlock(); return s.shards },
 			Changed: s.changed, Topics: func() *registry.Snapshot { return snap }, Caller: s,
 			Deleted: set.deleted, Concurrency: set.concurrency, Pattern: "0120010210", ShutdownTimeout: 10 * time.Second,
 		})

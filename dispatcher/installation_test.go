@@ -101,10 +101,10 @@ func startOn(t *testing.T, urls []string, timeout time.Duration, more ...func(*O
 	for n, url := range urls {
 		shards = append(shards, store.ShardConfig{Name: string(rune('a' + n)), URL: url, State: "active"})
 	}
-	if err := i.q.SetShards(t.Context(), shards); err != nil {
+	if err := i.q.Shards.Set(shards); err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range i.q.Shards() {
+	for _, s := range i.q.Shards.All() {
 		eventually(t, "the shard is adopted", func() bool { return queuetest.Adopt(t.Context(), s) == nil })
 	}
 	for _, name := range []string{"t", "slow"} {
@@ -139,9 +139,9 @@ func (i *installation) run(more ...func(*Options)) {
 	}
 	i.t.Cleanup(c.Close)
 	o := Options{
-		Shards: func() (list []Shard) {
-			for _, s := range i.q.Shards() {
-				list = append(list, observe.Shard{Shard: s})
+		Buckets: func() (list []Bucket) {
+			for _, b := range i.q.Shards.Buckets() {
+				list = append(list, observe.Bucket{Bucket: b})
 			}
 			return list
 		},
@@ -161,9 +161,9 @@ func (i *installation) run(more ...func(*Options)) {
 		}
 	})
 	wg.Go(func() {
-		_ = timer.New(timer.Options{Shards: func() (list []timer.Shard) {
-			for _, s := range i.q.Shards() {
-				list = append(list, observe.Shard{Shard: s})
+		_ = timer.New(timer.Options{Buckets: func() (list []timer.Bucket) {
+			for _, b := range i.q.Shards.Buckets() {
+				list = append(list, observe.Bucket{Bucket: b})
 			}
 			return list
 		}}).Run(ctx)

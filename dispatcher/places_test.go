@@ -52,7 +52,7 @@ func (s *rings) add(topic string, n int) {
 	s.ready[topic] += n
 }
 
-func (s *rings) Reserve(_ context.Context, _ int, r store.Reserve) (store.Reserved, error) {
+func (s *rings) Reserve(_ context.Context, r store.Reserve) (store.Reserved, error) {
 	time.Sleep(time.Millisecond)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,10 +90,10 @@ func (s *rings) Reserve(_ context.Context, _ int, r store.Reserve) (store.Reserv
 }
 
 // NothingReady implements Shard.
-func (s *rings) NothingReady(context.Context, int) (bool, error) { return false, nil }
+func (s *rings) NothingReady(context.Context) (bool, error) { return false, nil }
 
 // End implements Shard.
-func (s *rings) End(_ context.Context, _ int, list []store.End) ([]store.Ended, error) {
+func (s *rings) End(_ context.Context, list []store.End) ([]store.Ended, error) {
 	return answers(len(list), true), nil
 }
 
@@ -150,7 +150,7 @@ func (c scene) play(t *testing.T, during func(e *endpointsOf, shards []*rings)) 
 			snap.Topics = snap.Topics.With(name, &x)
 		}
 		var own []*rings
-		var shards []Shard
+		var shards []Bucket
 		for range max(1, c.shards) {
 			s := newRings(c.topics)
 			own, shards = append(own, s), append(shards, s)
@@ -160,7 +160,7 @@ func (c scene) play(t *testing.T, during func(e *endpointsOf, shards []*rings)) 
 		var all sync.WaitGroup
 		for range max(1, c.dispatchers) {
 			d := New(Options{
-				Shards: func() []Shard { return shards }, Topics: func() *registry.Snapshot { return snap }, Caller: e,
+				Buckets: func() []Bucket { return shards }, Topics: func() *registry.Snapshot { return snap }, Caller: e,
 				Concurrency: c.places, Pattern: c.pattern, ShutdownTimeout: time.Minute,
 			})
 			all.Go(func() { _ = d.Run(ctx) })

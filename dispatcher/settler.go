@@ -121,7 +121,7 @@ func (s *settler) tell(batch []*outcome) {
 		d.metrics.outcome(o)
 	}
 	if d.opts.Activity != nil {
-		d.opts.Activity.Record(s.src.shard, s.src.bucket, attempts(batch))
+		d.opts.Activity.Record(s.src.bucket, attempts(batch))
 	}
 }
 
@@ -132,7 +132,7 @@ func (s *settler) send(list []store.End) []store.Ended {
 	d := s.src.d
 	failed := false
 	for backoff, left := minBackoff, lastTries; ; backoff = min(2*backoff, maxBackoff) {
-		ended, err := s.src.shard.End(d.settles, s.src.bucket, list)
+		ended, err := s.src.bucket.End(d.settles, list)
 		if err == nil {
 			return ended
 		}
@@ -141,7 +141,7 @@ func (s *settler) send(list []store.End) []store.Ended {
 			s.fails(1)
 			defer s.fails(-1)
 			d.opts.Logger.Warn("cannot settle outcomes; retrying",
-				"shard", s.src.shard.Name(), "jobs", len(list), "error", err)
+				"shard", s.src.bucket.Name(), "jobs", len(list), "error", err)
 		}
 		d.metrics.settleRetries.Inc()
 		if s.src.removed() {
@@ -150,7 +150,7 @@ func (s *settler) send(list []store.End) []store.Ended {
 		}
 		if pause(d.settles, jittered(backoff)); d.settles.Err() != nil || left == 0 {
 			d.opts.Logger.Error("outcomes not settled; their jobs are called again when their leases expire",
-				"shard", s.src.shard.Name(), "jobs", len(list), "error", err)
+				"shard", s.src.bucket.Name(), "jobs", len(list), "error", err)
 			return nil
 		}
 	}
@@ -323,14 +323,14 @@ func (x *extender) extend(ctx context.Context, leases []*store.Lease) bool {
 	for i, l := range leases {
 		list[i] = extended(l, leaseCap)
 	}
-	_, err := x.src.shard.End(ctx, x.src.bucket, list)
+	_, err := x.src.bucket.End(ctx, list)
 	if err == nil {
 		x.failed = false
 		return true
 	}
 	if !x.failed {
 		x.src.d.opts.Logger.Warn("cannot extend leases; retrying",
-			"shard", x.src.shard.Name(), "leases", len(leases), "error", err)
+			"shard", x.src.bucket.Name(), "leases", len(leases), "error", err)
 	}
 	x.failed = true
 	x.mu.Lock()

@@ -11,12 +11,11 @@ import (
 	"github.com/wakecall/wakecall/internal/store"
 )
 
-// A source reserves from one bucket of one shard.
+// A source reserves from one bucket.
 type source struct {
 	d       *Dispatcher
-	ctx     context.Context // for reserving; its cause is queue.ErrShardRemoved if the shard was removed
-	shard   Shard
-	bucket  int
+	ctx     context.Context // for reserving; its cause is store.ErrShardRemoved if the shard was removed
+	bucket  Bucket
 	wake    chan struct{}
 	settler *settler
 	leases  *extender
@@ -34,9 +33,9 @@ type avoidance struct {
 	unknown bool
 }
 
-func newSource(ctx context.Context, d *Dispatcher, s Shard, bucket int) *source {
+func newSource(ctx context.Context, d *Dispatcher, b Bucket) *source {
 	src := &source{
-		d: d, ctx: ctx, shard: s, bucket: bucket, wake: make(chan struct{}, 1), avoided: map[string]avoidance{},
+		d: d, ctx: ctx, bucket: b, wake: make(chan struct{}, 1), avoided: map[string]avoidance{},
 	}
 	src.settler = newSettler(src)
 	src.leases = &extender{src: src, held: map[*store.Lease]*hold{}, some: make(chan struct{}, 1)}
@@ -82,7 +81,7 @@ func (s *source) run() {
 // has removed the key has sent a wake-up; if the connection breaks, WakeReconnect follows.
 func (s *source) rest() {
 	for s.wait(nil) == polled {
-		if nothing, err := s.shard.NothingReady(s.ctx, s.bucket); err != nil || !nothing {
+		if nothing, err := s.bucket.NothingReady(s.ctx); err != nil || !nothing {
 			return
 		}
 	}
@@ -133,7 +132,7 @@ func (s *source) reserve() (more bool) {
 	asked := s.start.ask()
 	r.Slack = asked.window - store.StartWindow
 	overdue := time.AfterFunc(asked.window, func() { s.d.places.give(n) })
-	got, err := s.shard.Reserve(s.d.settles, s.bucket, r)
+	got, err := s.bucket.Reserve(s.d.settles, r)
 	have := n
 	if !overdue.Stop() {
 		have = 0
@@ -196,7 +195,7 @@ func (s *source) begin(got store.Reserved, asked request, n int) {
 // released.
 func (s *source) recover(r store.Reserve, err error) (more bool) {
 	s.d.opts.Logger.Log(s.ctx, store.LevelOf(err), "cannot reserve jobs; retrying",
-		"shard", s.shard.Name(), "bucket", s.bucket, "error", err)
+		"shard", s.bucket.Name(), "bucket", s.bucket.Number(), "error", err)
 	s.start.end()
 	r.Again = true
 	backoff, left := minBackoff, lastTries
@@ -208,7 +207,7 @@ func (s *source) recover(r store.Reserve, err error) (more bool) {
 			pause(s.d.calls, minBackoff)
 		}
 		asked := s.start.ask()
-		got, err := s.shard.Reserve(s.d.settles, s.bucket, r)
+		got, err := s.bucket.Reserve(s.d.settles, r)
 		if err != nil {
 			continue
 		}

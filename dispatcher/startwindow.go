@@ -66,13 +66,13 @@ func (s *source) follow(took time.Duration) {
 		return
 	}
 	sent := time.Now()
-	window, err := s.shard.WidenStart(s.d.settles, s.bucket, took)
+	window, err := s.bucket.WidenStart(s.d.settles, took)
 	if err != nil {
 		return // after the next late answer
 	}
 	if window > w.wide || sent.After(w.until) {
 		s.d.opts.Logger.Warn("Redis answers slowly; callbacks start later after their reservation, and deletions of "+
-			"running jobs wait for that", "shard", s.shard.Name(), "took", took, "start_window", window)
+			"running jobs wait for that", "shard", s.bucket.Name(), "took", took, "start_window", window)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 
 // FinderQueue is the part of a queue.Queue that a Finder needs.
 type FinderQueue interface {
-	Get(ctx context.Context, topic, id string) (*store.Job, error)
-	Find(ctx context.Context, id string, topics []string) ([]*store.Job, error)
+	Get(ctx context.Context, topic, id string, also ...store.State) (*store.Job, error)
+	Find(ctx context.Context, refs []store.Ref) ([]*store.Job, error)
 	Members(ctx context.Context, namespace string) ([]string, error)
 }
 
@@ -50,9 +50,13 @@ func (f *Finder) Search(ctx context.Context, id string) (topics []string, err er
 	if missed != nil && !queue.IsPartial(missed) {
 		return nil, missed
 	}
-	jobs, err := f.queue.Find(ctx, id, members)
+	refs := make([]store.Ref, len(members))
+	for i, topic := range members {
+		refs[i] = store.Ref{Topic: topic, ID: id}
+	}
+	jobs, err := store.Live(f.queue.Find(ctx, refs)) // the old systems forget finished jobs
 	for _, job := range jobs {
-		if job.State != store.Finished { // the old systems forget these
+		if job != nil {
 			topics = append(topics, job.Topic)
 		}
 	}

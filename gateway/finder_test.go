@@ -18,7 +18,7 @@ type jobsByTopic struct {
 	err      error
 }
 
-func (q *jobsByTopic) Get(_ context.Context, topic, id string) (*store.Job, error) {
+func (q *jobsByTopic) Get(_ context.Context, topic, id string, _ ...store.State) (*store.Job, error) {
 	if q.err != nil {
 		return nil, q.err
 	}
@@ -28,14 +28,15 @@ func (q *jobsByTopic) Get(_ context.Context, topic, id string) (*store.Job, erro
 	return &store.Job{Topic: topic, ID: id}, nil
 }
 
-func (q *jobsByTopic) Find(_ context.Context, id string, topics []string) (jobs []*store.Job, err error) {
-	for _, topic := range q.topics {
-		if slices.Contains(topics, topic) {
-			jobs = append(jobs, &store.Job{Topic: topic, ID: id})
+func (q *jobsByTopic) Find(_ context.Context, refs []store.Ref) ([]*store.Job, error) {
+	jobs := make([]*store.Job, len(refs))
+	for i, r := range refs {
+		switch {
+		case slices.Contains(q.topics, r.Topic):
+			jobs[i] = &store.Job{Topic: r.Topic, ID: r.ID}
+		case r.Topic == q.finished:
+			jobs[i] = &store.Job{Topic: r.Topic, ID: r.ID, State: store.Finished}
 		}
-	}
-	if slices.Contains(topics, q.finished) {
-		jobs = append(jobs, &store.Job{Topic: q.finished, ID: id, State: store.Finished})
 	}
 	return jobs, q.err
 }

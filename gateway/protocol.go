@@ -51,8 +51,8 @@ type Process struct {
 // Jobs is the part of a queue.Queue that works through the spool, too.
 type Jobs interface {
 	Push(ctx context.Context, p store.Push) store.Result
-	Get(ctx context.Context, topic, id string) (*store.Job, error)
-	DeleteIf(ctx context.Context, topic, id string, m store.Match) error
+	Get(ctx context.Context, topic, id string, also ...store.State) (*store.Job, error)
+	Delete(ctx context.Context, topic, id string, m store.Match) error
 }
 
 // Registry is the part of the registry that protocols with their own settings need.

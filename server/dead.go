@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"net/http"
 	"net/url"
 	"time"
@@ -20,13 +19,11 @@ const (
 	maxDeadBytes = 1 << 20
 )
 
-func (s *Server) retryDead(c *call) error { return s.dead(c, s.jobs.RedriveDead) }
+func (s *Server) retryDead(c *call) error { return s.dead(c, store.Redriven) }
 
-func (s *Server) deleteDead(c *call) error { return s.dead(c, s.jobs.DeleteDead) }
+func (s *Server) deleteDead(c *call) error { return s.dead(c, store.DeadDeleted) }
 
-type deadAction func(ctx context.Context, topic string, ids []string, limit int) (int, error)
-
-func (s *Server) dead(c *call, do deadAction) error {
+func (s *Server) dead(c *call, kind store.ChangeKind) error {
 	return s.withBody(c, maxDeadBytes, func(body *buffer) error {
 		chosen, err := decodeSelection(body.b, c.topic.Name)
 		if err != nil {
@@ -35,7 +32,7 @@ func (s *Server) dead(c *call, do deadAction) error {
 		if err := s.writable(); err != nil {
 			return err
 		}
-		n, err := s.onDead(c, chosen, do)
+		n, err := s.onDead(c, chosen, kind)
 		if err != nil {
 			return err
 		}
@@ -44,9 +41,10 @@ func (s *Server) dead(c *call, do deadAction) error {
 }
 
 // onDead acts on the selected jobs, or only counts them.
-func (s *Server) onDead(c *call, chosen selection, do deadAction) (total int, err error) {
+func (s *Server) onDead(c *call, chosen selection, kind store.ChangeKind) (total int, err error) {
 	if chosen.filter == nil {
-		return do(c.editing(), c.topic.Name, chosen.ids, chosen.limit)
+		what := store.DeadCall{Kind: kind, Topic: c.topic.Name, IDs: chosen.ids, Limit: chosen.limit}
+		return s.jobs.EndDead(c.editing(), what)
 	}
 	ids, total, err := chosen.filter.Select(c.ctx(), s.jobs, chosen.limit)
 	if err != nil || chosen.dryRun {
@@ -54,7 +52,7 @@ func (s *Server) onDead(c *call, chosen selection, do deadAction) (total int, er
 	}
 	total = 0
 	for topic, ids := range ids { // an id may exist in several topics of a namespace
-		n, err := do(c.editing(), topic, ids, 0)
+		n, err := s.jobs.EndDead(c.editing(), store.DeadCall{Kind: kind, Topic: topic, IDs: ids})
 		if total += n; err != nil {
 			return total, err
 		}

@@ -115,7 +115,7 @@ func (f *fakeJobs) find(topic, id string) (*store.Job, error) {
 	return job, nil
 }
 
-func (f *fakeJobs) Recall(_ context.Context, topic, id string) (*store.Job, error) {
+func (f *fakeJobs) Get(_ context.Context, topic, id string, _ ...store.State) (*store.Job, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.find(topic, id)
@@ -161,7 +161,7 @@ func changed(job *store.Job, m store.Match) error {
 	return nil
 }
 
-func (f *fakeJobs) DeleteIf(ctx context.Context, topic, id string, m store.Match) error {
+func (f *fakeJobs) Delete(ctx context.Context, topic, id string, m store.Match) error {
 	if f.hold != nil {
 		f.holding <- struct{}{}
 		<-f.hold
@@ -183,7 +183,7 @@ func (f *fakeJobs) DeleteIf(ctx context.Context, topic, id string, m store.Match
 	return nil
 }
 
-func (f *fakeJobs) RunIf(_ context.Context, topic, id string, m store.Match) (*store.Job, error) {
+func (f *fakeJobs) RunNow(_ context.Context, topic, id string, m store.Match) (*store.Job, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	job, err := f.find(topic, id)
@@ -277,12 +277,11 @@ func (f *fakeJobs) dead(op, topic string, ids []string, limit int, do func(*stor
 	return n, f.fail
 }
 
-func (f *fakeJobs) RedriveDead(_ context.Context, topic string, ids []string, limit int) (int, error) {
-	return f.dead("redrive", topic, ids, limit, func(j *store.Job) { j.State, j.Attempts = store.Ready, 0 })
-}
-
-func (f *fakeJobs) DeleteDead(_ context.Context, topic string, ids []string, limit int) (int, error) {
-	return f.dead("delete", topic, ids, limit, func(j *store.Job) { delete(f.jobs, j.Topic+"/"+j.ID) })
+func (f *fakeJobs) EndDead(_ context.Context, c store.DeadCall) (int, error) {
+	if c.Kind == store.Redriven {
+		return f.dead("redrive", c.Topic, c.IDs, c.Limit, func(j *store.Job) { j.State, j.Attempts = store.Ready, 0 })
+	}
+	return f.dead("delete", c.Topic, c.IDs, c.Limit, func(j *store.Job) { delete(f.jobs, j.Topic+"/"+j.ID) })
 }
 
 func (f *fakeJobs) Stats(_ context.Context, topics []string) (map[string]store.Stats, error) {
@@ -327,13 +326,11 @@ func (f *fakeJobs) Health(context.Context) []store.ShardHealth {
 
 func (f *fakeJobs) Ready() error { return f.fail }
 
-func (f *fakeJobs) Find(_ context.Context, id string, topics []string) (found []*store.Job, err error) {
+func (f *fakeJobs) Find(_ context.Context, refs []store.Ref) (found []*store.Job, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, topic := range topics {
-		if j := f.jobs[topic+"/"+id]; j != nil {
-			found = append(found, j)
-		}
+	for _, r := range refs {
+		found = append(found, f.jobs[r.Topic+"/"+r.ID])
 	}
 	return found, f.fail
 }

@@ -23,7 +23,7 @@ func (s *Server) writable() error {
 const shardRetry = time.Second
 
 func (s *Server) getJob(c *call) error {
-	job, err := s.jobs.Recall(c.ctx(), c.topic.Name, c.id)
+	job, err := s.jobs.Get(c.ctx(), c.topic.Name, c.id, store.Finished)
 	var away *store.UnavailableError
 	if down := s.jobs.DownFor(c.topic.Name, c.id); errors.As(err, &away) && len(down) > 0 {
 		return unavailable(err, shardRetry, "job %s of topic %s cannot be read: shard %s does not answer. If the job "+
@@ -71,7 +71,7 @@ func (s *Server) deleteJob(c *call) error {
 	if err := s.writable(); err != nil {
 		return err
 	}
-	if err := s.jobs.DeleteIf(c.editing(), c.topic.Name, c.id, c.jobMatch()); err != nil {
+	if err := s.jobs.Delete(c.editing(), c.topic.Name, c.id, c.jobMatch()); err != nil {
 		return c.jobProblem(err)
 	}
 	return c.NoContent(http.StatusNoContent)
@@ -81,7 +81,7 @@ func (s *Server) runJob(c *call) error {
 	if err := s.writable(); err != nil {
 		return err
 	}
-	job, err := s.jobs.RunIf(c.editing(), c.topic.Name, c.id, c.jobMatch())
+	job, err := s.jobs.RunNow(c.editing(), c.topic.Name, c.id, c.jobMatch())
 	if err != nil {
 		return c.jobProblem(err)
 	}

@@ -211,9 +211,9 @@ func TestRouteOptionsOfEverything(t *testing.T) {
 	}
 }
 
-// panicking panics on Recall.
+// panicking panics on Get.
 type panicking struct{ *fakeJobs }
 
-func (panicking) Recall(context.Context, string, string) (*store.Job, error) {
+func (panicking) Get(context.Context, string, string, ...store.State) (*store.Job, error) {
 	panic("a secret reason")
 }

@@ -143,10 +143,16 @@ func (s *Server) stored(ctx context.Context, c *call, q search.Query) []storedVi
 	topics := slices.DeleteFunc(slices.Clone(s.registry.Snapshot().Topics.Names()), func(name string) bool {
 		return !c.token.Allows(mayRead, name) || q.Topic != "" && name != q.Topic
 	})
+	refs := make([]store.Ref, len(topics))
+	for i, topic := range topics {
+		refs[i] = store.Ref{Topic: topic, ID: q.ID}
+	}
 	views := []storedView{}
-	jobs, _ := s.jobs.Find(ctx, q.ID, topics) // a shard that is down is in the list of shards
+	jobs, _ := s.jobs.Find(ctx, refs) // a shard that is down is in the list of shards
 	for _, j := range jobs {
-		views = append(views, storedView{j.Topic, j.ID, j.State})
+		if j != nil {
+			views = append(views, storedView{j.Topic, j.ID, j.State})
+		}
 	}
 	return views
 }

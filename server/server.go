@@ -26,21 +26,20 @@ import (
 type Jobs interface {
 	Push(ctx context.Context, p store.Push) store.Result
 	PushBatch(ctx context.Context, pushes []store.Push) []store.Result
-	Recall(ctx context.Context, topic, id string) (*store.Job, error) // or a finished one
+	Get(ctx context.Context, topic, id string, also ...store.State) (*store.Job, error)
 	List(ctx context.Context, topic string, state store.State, cursor string, limit int) ([]store.Job, string, error)
 	ListFinished(ctx context.Context, topic, prefix, cursor string, limit int) ([]store.Job, string, error)
 	Stats(ctx context.Context, topics []string) (map[string]store.Stats, error)
 	Change(ctx context.Context, topic, id string, change store.Change) (*store.Job, error)
-	DeleteIf(ctx context.Context, topic, id string, m store.Match) error
-	RunIf(ctx context.Context, topic, id string, m store.Match) (*store.Job, error)
+	Delete(ctx context.Context, topic, id string, m store.Match) error
+	RunNow(ctx context.Context, topic, id string, m store.Match) (*store.Job, error)
 	Resend(ctx context.Context, topic, id string) (*store.Job, error)
-	RedriveDead(ctx context.Context, topic string, ids []string, limit int) (int, error)
-	DeleteDead(ctx context.Context, topic string, ids []string, limit int) (int, error)
+	EndDead(ctx context.Context, c store.DeadCall) (int, error)
 	DropTopic(ctx context.Context, topic string) (int, error)
 	Health(ctx context.Context) []store.ShardHealth
 	Ready() error
 	DownFor(topic, id string) (shards []string)
-	Find(ctx context.Context, id string, topics []string) ([]*store.Job, error)
+	Find(ctx context.Context, refs []store.Ref) ([]*store.Job, error)
 }
 
 // Tokens manages the API's tokens.

@@ -16,14 +16,14 @@ import (
 
 // counting is a real shard that counts what its timer does.
 type counting struct {
-	*store.Shard
+	*store.Bucket
 	mu    sync.Mutex
 	woken int
 	calls int
 }
 
-func (c *counting) Advance(ctx context.Context, bucket int) (store.Advance, error) {
-	a, err := c.Shard.Advance(ctx, bucket)
+func (c *counting) Advance(ctx context.Context) (store.Advance, error) {
+	a, err := c.Bucket.Advance(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.calls++
@@ -32,17 +32,17 @@ func (c *counting) Advance(ctx context.Context, bucket int) (store.Advance, erro
 }
 
 // Wakeups returns once it listens.
-func (c *counting) Wakeups(ctx context.Context, bucket int) <-chan store.Wakeup {
-	wake := c.Shard.Wakeups(ctx, bucket)
+func (c *counting) Wakeups(ctx context.Context) <-chan store.Wakeup {
+	wake := c.Bucket.Wakeups(ctx)
 	<-wake // WakeReconnect
 	return wake
 }
 
-func (c *counting) NextEvent(ctx context.Context, bucket int) (time.Time, error) {
+func (c *counting) NextEvent(ctx context.Context) (time.Time, error) {
 	c.mu.Lock()
 	c.calls++
 	c.mu.Unlock()
-	return c.Shard.NextEvent(ctx, bucket)
+	return c.Bucket.NextEvent(ctx)
 }
 
 func (c *counting) total() int {
@@ -63,12 +63,12 @@ func startQueue(t *testing.T) *queue.Queue {
 	q := queue.Open(store.Options{Timeout: wait.Limit})
 	t.Cleanup(func() { _ = q.Close() })
 	shards := []store.ShardConfig{{Name: "a", URL: r.URL(), State: "active"}}
-	if err := q.SetShards(t.Context(), shards); err != nil {
+	if err := q.Shards.Set(shards); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the shard is adopted", func() bool { return queuetest.Adopt(t.Context(), q.Shards()[0]) == nil })
+	eventually(t, "the shard is adopted", func() bool { return queuetest.Adopt(t.Context(), q.Shards.All()[0]) == nil })
 	eventually(t, "Redis answers", func() bool {
-		_, err := q.Shards()[0].Advance(t.Context(), 0)
+		_, err := q.Shards.Buckets()[0].Advance(t.Context())
 		return err == nil
 	})
 	return q
@@ -78,11 +78,11 @@ var eventually = wait.For
 
 func TestTimersSideBySideWakeEachTopicOnce(t *testing.T) {
 	q := startQueue(t)
-	one, two := &counting{Shard: q.Shards()[0]}, &counting{Shard: q.Shards()[0]}
+	one, two := &counting{Bucket: q.Shards.Buckets()[0]}, &counting{Bucket: q.Shards.Buckets()[0]}
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	for _, c := range []*counting{one, two} {
-		wg.Go(func() { _ = New(Options{Exact: true, Shards: func() []Shard { return []Shard{c} }}).Run(ctx) })
+		wg.Go(func() { _ = New(Options{Exact: true, Buckets: func() []Bucket { return []Bucket{c} }}).Run(ctx) })
 	}
 	const jobs = 3000
 	batch := make([]store.Push, jobs)
@@ -115,12 +115,12 @@ func TestTimersSideBySideWakeEachTopicOnce(t *testing.T) {
 
 func TestAnEarlierJobWakesItsTopicWhileTheTimerSleeps(t *testing.T) {
 	q := startQueue(t)
-	c := &counting{Shard: q.Shards()[0]}
+	c := &counting{Bucket: q.Shards.Buckets()[0]}
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		// No poll helps.
-		_ = New(Options{Exact: true, Shards: func() []Shard { return []Shard{c} }, Poll: time.Hour}).Run(ctx)
+		_ = New(Options{Exact: true, Buckets: func() []Bucket { return []Bucket{c} }, Poll: time.Hour}).Run(ctx)
 	})
 	defer wg.Wait()
 	defer cancel()

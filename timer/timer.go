@@ -12,19 +12,19 @@ import (
 	"github.com/wakecall/wakecall/internal/store"
 )
 
-// Shard is the part of a queue.Shard that a timer needs.
-type Shard interface {
-	Name() string
-	Buckets() int
-	Advance(ctx context.Context, bucket int) (store.Advance, error)
-	NextEvent(ctx context.Context, bucket int) (time.Time, error)
-	Wakeups(ctx context.Context, bucket int) <-chan store.Wakeup
+// Bucket is the part of a store.Bucket that a timer needs.
+type Bucket interface {
+	Name() string // of its shard
+	Number() int
+	Advance(ctx context.Context) (store.Advance, error)
+	NextEvent(ctx context.Context) (time.Time, error)
+	Wakeups(ctx context.Context) <-chan store.Wakeup
 }
 
 // Options of a Timer.
 type Options struct {
-	Shards     func() []Shard  // returns the shards in use; the same shard must be the same value each time
-	Changed    <-chan struct{} // receives when Shards may have changed; nil: never
+	Buckets    func() []Bucket // returns the buckets in use; the same one must be the same value each time
+	Changed    <-chan struct{} // receives when Buckets may have changed; nil: never
 	Exact      bool            // use a kernel timer; the runtime's are a millisecond late
 	Poll       time.Duration   // how long a lost wake-up may go unnoticed; 0: a second, more with many buckets
 	Logger     *slog.Logger
@@ -48,18 +48,14 @@ func New(o Options) *Timer {
 
 // Run runs the timer until ctx is done and everything it started has ended.
 func (t *Timer) Run(ctx context.Context) error {
-	store.RunPerBucket(ctx, t.shards, t.opts.Changed, t.watch)
+	store.RunEach(ctx, t.list, t.opts.Changed, t.watch)
 	return nil
 }
 
-// shards returns the shards in use, and counts their buckets.
-func (t *Timer) shards() []Shard {
-	list := t.opts.Shards()
-	buckets := 0
-	for _, s := range list {
-		buckets += s.Buckets()
-	}
-	t.buckets.Store(int32(buckets))
+// list returns the buckets in use, and counts them.
+func (t *Timer) list() []Bucket {
+	list := t.opts.Buckets()
+	t.buckets.Store(int32(len(list)))
 	return list
 }
 
@@ -80,8 +76,7 @@ const (
 // bucket is the state of one bucket.
 type bucket struct {
 	*Timer
-	shard   Shard
-	number  int
+	Bucket
 	clock   clock
 	at      time.Time // of its next step (monotonic)
 	due     time.Time // the event that it waits for (monotonic); zero: it is not known
@@ -91,10 +86,10 @@ type bucket struct {
 }
 
 // watch steps one bucket until ctx is done.
-func (t *Timer) watch(ctx context.Context, s Shard, number int) {
-	b := &bucket{Timer: t, shard: s, number: number, clock: newClock()}
-	wake := s.Wakeups(ctx, number)
-	alarm := t.alarm(s)
+func (t *Timer) watch(ctx context.Context, at Bucket) {
+	b := &bucket{Timer: t, Bucket: at, clock: newClock()}
+	wake := b.Wakeups(ctx)
+	alarm := t.alarm(at)
 	defer alarm.stop()
 	for {
 		select {
@@ -112,13 +107,13 @@ func (t *Timer) watch(ctx context.Context, s Shard, number int) {
 }
 
 // alarm returns an alarm that rings at once.
-func (t *Timer) alarm(s Shard) alarm {
+func (t *Timer) alarm(at Bucket) alarm {
 	if t.opts.Exact {
 		a, err := kernelAlarm()
 		if err == nil {
 			return a
 		}
-		t.opts.Logger.Warn("no kernel timer: jobs may be a millisecond late", "shard", s.Name(), "error", err)
+		t.opts.Logger.Warn("no kernel timer: jobs may be a millisecond late", "shard", at.Name(), "error", err)
 	}
 	return runtimeAlarm()
 }
@@ -151,12 +146,12 @@ func (b *bucket) step(ctx context.Context) {
 	start := time.Now()
 	poll := start.Add(b.poll())
 	if start.Before(b.due) {
-		if next, err := b.shard.NextEvent(ctx, b.number); err == nil && next.Equal(b.next) {
+		if next, err := b.NextEvent(ctx); err == nil && next.Equal(b.next) {
 			b.at = earlier(poll, b.due)
 			return
 		}
 	}
-	a, err := b.shard.Advance(ctx, b.number)
+	a, err := b.Advance(ctx)
 	if ctx.Err() != nil {
 		return
 	}
@@ -194,7 +189,7 @@ func (b *bucket) step(ctx context.Context) {
 func (b *bucket) failed(err error) {
 	if b.backoff == 0 {
 		b.opts.Logger.Log(context.Background(), store.LevelOf(err), "cannot move due jobs; retrying",
-			"shard", b.shard.Name(), "bucket", b.number, "error", err)
+			"shard", b.Name(), "bucket", b.Number(), "error", err)
 	}
 	b.metrics.failures.Inc()
 	b.due = time.Time{}

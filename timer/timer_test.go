@@ -33,11 +33,11 @@ type fake struct {
 
 func (f *fake) Name() string { return "a" }
 
-func (f *fake) Buckets() int { return 1 }
+func (f *fake) Number() int { return 0 }
 
-func (f *fake) Wakeups(context.Context, int) <-chan store.Wakeup { return f.wake }
+func (f *fake) Wakeups(context.Context) <-chan store.Wakeup { return f.wake }
 
-func (f *fake) NextEvent(context.Context, int) (time.Time, error) {
+func (f *fake) NextEvent(context.Context) (time.Time, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.looks++
@@ -47,7 +47,7 @@ func (f *fake) NextEvent(context.Context, int) (time.Time, error) {
 // now is a wake-up for an event at once.
 var now = store.Wakeup{Kind: store.WakeTimer, Event: time.UnixMicro(0), Sent: time.UnixMicro(0)}
 
-func (f *fake) Advance(ctx context.Context, _ int) (store.Advance, error) {
+func (f *fake) Advance(ctx context.Context) (store.Advance, error) {
 	if f.took > 0 {
 		select {
 		case <-time.After(f.took):
@@ -91,7 +91,7 @@ func running(t *testing.T, test func(t *testing.T, f *fake)) {
 		f := &fake{wake: make(chan store.Wakeup)}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
-		go func() { done <- New(Options{Shards: func() []Shard { return []Shard{f} }}).Run(ctx) }()
+		go func() { done <- New(Options{Buckets: func() []Bucket { return []Bucket{f} }}).Run(ctx) }()
 		synctest.Wait()
 		test(t, f)
 		cancel()
@@ -182,13 +182,13 @@ func TestAFailingShardIsPolledLessAndLess(t *testing.T) {
 
 func TestManyIdleBucketsShareThePolls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var shards []Shard
+		var shards []Bucket
 		for range 10 {
 			shards = append(shards, &fake{wake: make(chan store.Wakeup)})
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
-		go func() { done <- New(Options{Shards: func() []Shard { return shards }}).Run(ctx) }()
+		go func() { done <- New(Options{Buckets: func() []Bucket { return shards }}).Run(ctx) }()
 		pass(time.Minute)
 		n := 0
 		for _, s := range shards {
@@ -275,7 +275,7 @@ func TestAShardThatHangsDoesNotDelayAnother(t *testing.T) {
 		works := &fake{wake: make(chan store.Wakeup)}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
-		go func() { done <- New(Options{Shards: func() []Shard { return []Shard{hangs, works} }}).Run(ctx) }()
+		go func() { done <- New(Options{Buckets: func() []Bucket { return []Bucket{hangs, works} }}).Run(ctx) }()
 		pass(time.Second)
 		due := time.Now().Add(50 * time.Millisecond)
 		works.set(func() { works.due = due })
@@ -297,17 +297,17 @@ func TestShardsAreAddedAndRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := &fake{wake: make(chan store.Wakeup)}, &fake{wake: make(chan store.Wakeup)}
 		var mu sync.Mutex
-		shards := []Shard{a}
+		shards := []Bucket{a}
 		changed := make(chan struct{})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() {
-			list := func() []Shard { mu.Lock(); defer mu.Unlock(); return shards }
-			done <- New(Options{Shards: list, Changed: changed}).Run(ctx)
+			list := func() []Bucket { mu.Lock(); defer mu.Unlock(); return shards }
+			done <- New(Options{Buckets: list, Changed: changed}).Run(ctx)
 		}()
 		pass(5 * time.Second)
 		mu.Lock()
-		shards = []Shard{b}
+		shards = []Bucket{b}
 		mu.Unlock()
 		changed <- struct{}{}
 		synctest.Wait()
@@ -337,7 +337,7 @@ func TestMetricsHaveTheLatenessOfMoves(t *testing.T) {
 		r := prometheus.NewRegistry()
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
-		go func() { done <- New(Options{Shards: func() []Shard { return []Shard{f} }, Registerer: r}).Run(ctx) }()
+		go func() { done <- New(Options{Buckets: func() []Bucket { return []Bucket{f} }, Registerer: r}).Run(ctx) }()
 		pass(700 * time.Millisecond)
 		f.set(func() { f.err = errors.New("down") })
 		pass(time.Second)

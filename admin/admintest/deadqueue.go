@@ -48,7 +48,7 @@ func (q *DeadQueue) List(
 	return slices.Clone(all[begin:end]), next, nil
 }
 
-func (q *DeadQueue) Get(_ context.Context, topic, id string) (*store.Job, error) {
+func (q *DeadQueue) Get(_ context.Context, topic, id string, _ ...store.State) (*store.Job, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for i, j := range q.Dead[topic] {
@@ -65,11 +65,7 @@ func (q *DeadQueue) Get(_ context.Context, topic, id string) (*store.Job, error)
 	return nil, store.ErrNotFound
 }
 
-func (q *DeadQueue) Recall(ctx context.Context, topic, id string) (*store.Job, error) {
-	return q.Get(ctx, topic, id)
-}
-
-func (q *DeadQueue) Lookup(_ context.Context, refs []store.Ref, _ string) ([]*store.Job, error) {
+func (q *DeadQueue) Find(_ context.Context, refs []store.Ref) ([]*store.Job, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	jobs := make([]*store.Job, len(refs))
@@ -93,16 +89,14 @@ func (q *DeadQueue) take(topic string, ids []string) int {
 	return before - len(q.Dead[topic])
 }
 
-func (q *DeadQueue) RedriveDead(_ context.Context, topic string, ids []string, _ int) (int, error) {
-	n := q.take(topic, ids)
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.Redriven += n
+func (q *DeadQueue) EndDead(_ context.Context, c store.DeadCall) (int, error) {
+	n := q.take(c.Topic, c.IDs)
+	if c.Kind == store.Redriven {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.Redriven += n
+	}
 	return n, nil
-}
-
-func (q *DeadQueue) DeleteDead(_ context.Context, topic string, ids []string, _ int) (int, error) {
-	return q.take(topic, ids), nil
 }
 
 func (q *DeadQueue) Health(context.Context) []store.ShardHealth { return q.Shards }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/observe"
+	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/store"
 )
 
@@ -32,18 +33,16 @@ func (*Queue) List(context.Context, string, store.State, string, int) ([]store.J
 	return nil, "", nil
 }
 
-func (*Queue) Get(context.Context, string, string) (*store.Job, error) {
+func (*Queue) Get(context.Context, string, string, ...store.State) (*store.Job, error) {
 	return nil, store.ErrNotFound
 }
 
-func (*Queue) RedriveDead(context.Context, string, []string, int) (int, error) { return 0, nil }
-
-func (*Queue) DeleteDead(context.Context, string, []string, int) (int, error) { return 0, nil }
+func (*Queue) EndDead(context.Context, store.DeadCall) (int, error) { return 0, nil }
 
 func (*Queue) Health(context.Context) []store.ShardHealth { return nil }
 
-func (*Queue) Workers(context.Context, string) (store.Workers, error) {
-	return store.Workers{Waiting: 7, Oldest: time.Now().Add(-time.Hour)}, nil
+func (*Queue) Workers(context.Context, string) (queue.Workers, error) {
+	return queue.Workers{Waiting: 7, Oldest: time.Now().Add(-time.Hour)}, nil
 }
 
 func (*Queue) TopicLimits(context.Context, []string) (map[string]observe.TopicLimits, error) {
@@ -58,10 +57,8 @@ func (*Queue) Forecast(context.Context, string, time.Duration) (observe.Forecast
 	return observe.Forecast{}, nil
 }
 
-func (*Queue) Find(context.Context, string, []string) ([]*store.Job, error) { return nil, nil }
-
-func (q *Queue) Recall(ctx context.Context, topic, id string) (*store.Job, error) {
-	return q.Get(ctx, topic, id)
+func (*Queue) Find(_ context.Context, refs []store.Ref) ([]*store.Job, error) {
+	return make([]*store.Job, len(refs)), nil
 }
 
 func (*Queue) ListFinished(context.Context, string, string, string, int) ([]store.Job, string, error) {
@@ -82,14 +79,10 @@ func (*Queue) Change(context.Context, string, string, store.Change) (*store.Job,
 	return nil, store.ErrNotFound
 }
 
-func (*Queue) Delete(context.Context, string, string) error { return store.ErrNotFound }
+func (*Queue) Delete(context.Context, string, string, store.Match) error { return store.ErrNotFound }
 
-func (*Queue) RunNow(context.Context, string, string) (*store.Job, error) {
+func (*Queue) RunNow(context.Context, string, string, store.Match) (*store.Job, error) {
 	return nil, store.ErrNotFound
-}
-
-func (*Queue) Lookup(_ context.Context, refs []store.Ref, _ string) ([]*store.Job, error) {
-	return make([]*store.Job, len(refs)), nil
 }
 
 func (*Queue) ProbeNow(context.Context, string) (bool, error) { return false, nil }

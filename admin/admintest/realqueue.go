@@ -16,12 +16,11 @@ func RealQueue(t *testing.T) *queue.Queue {
 	r := redistest.Start(t, redistest.Options{Quick: true})
 	q := queue.Open(store.Options{Timeout: wait.Limit})
 	t.Cleanup(func() { _ = q.Close() })
-	if err := q.SetShards(t.Context(),
-		[]store.ShardConfig{{Name: "a", URL: r.URL(), State: "active"}}); err != nil {
+	if err := q.Shards.Set([]store.ShardConfig{{Name: "a", URL: r.URL(), State: "active"}}); err != nil {
 		t.Fatal(err)
 	}
 	wait.For(t, "redis-server to answer", func() bool {
-		return queuetest.Adopt(t.Context(), q.Shards()[0]) == nil &&
+		return queuetest.Adopt(t.Context(), q.Shards.All()[0]) == nil &&
 			q.Push(t.Context(), store.Push{Topic: "probe", ID: "p"}).Err == nil
 	})
 	_, _ = q.DropTopic(t.Context(), "probe")

@@ -29,13 +29,13 @@ type redriven struct {
 	jobs []string
 }
 
-func (q *redriven) RedriveDead(_ context.Context, topic string, ids []string, _ int) (int, error) {
+func (q *redriven) EndDead(_ context.Context, c store.DeadCall) (int, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, id := range ids {
-		q.jobs = append(q.jobs, topic+"/"+id)
+	for _, id := range c.IDs {
+		q.jobs = append(q.jobs, c.Topic+"/"+id)
 	}
-	return len(ids), nil
+	return len(c.IDs), nil
 }
 
 func (q *redriven) taken() []string {
@@ -63,13 +63,13 @@ func buried(t *testing.T, q *queue.Queue, topics ...string) {
 	}
 	left := len(topics) * len(endings)
 	wait.For(t, "the jobs to be buried", func() bool {
-		got, err := q.Shards()[0].Reserve(t.Context(), 0, store.Reserve{
+		got, err := q.Shards.All()[0].Buckets()[0].Reserve(t.Context(), store.Reserve{
 			Worker: "w", Token: topics[0] + strconv.Itoa(left), Max: store.ReserveLimit, Pattern: "0102010201",
 		})
 		admintest.Must(t, err)
 		for _, l := range got.Jobs {
 			attempt := endings[l.ID]
-			_, err := q.Shards()[0].End(t.Context(), 0, []store.End{
+			_, err := q.Shards.All()[0].Buckets()[0].End(t.Context(), []store.End{
 				{Lease: l.Lease, Verb: store.Bury, Reason: "attempts", Attempt: &attempt},
 			})
 			admintest.Must(t, err)

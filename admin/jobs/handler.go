@@ -43,7 +43,6 @@ type Queue interface {
 	Pusher
 	Finder
 	Waiting
-	Recall(ctx context.Context, topic, id string) (*store.Job, error)
 	End(ctx context.Context, list []store.End) []store.Ended
 }
 
@@ -55,7 +54,7 @@ type Pusher interface {
 
 // Finder finds jobs, beside those in the lists of bulk.Queue.
 type Finder interface {
-	Find(ctx context.Context, id string, topics []string) ([]*store.Job, error)
+	Find(ctx context.Context, refs []store.Ref) ([]*store.Job, error)
 	ListFinished(ctx context.Context, topic, prefix, cursor string, limit int) ([]store.Job, string, error)
 	Stats(ctx context.Context, topics []string) (map[string]store.Stats, error)
 }

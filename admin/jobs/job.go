@@ -53,7 +53,7 @@ func markOf(j *store.Job) string {
 // but keeps the message about the last action.
 func (h *Handler) jobPage(c echo.Context) error {
 	topic, id := page.Param(c, "topic"), page.Param(c, "id")
-	job, err := h.Queue.Recall(c.Request().Context(), topic, id)
+	job, err := h.Queue.Get(c.Request().Context(), topic, id, store.Finished)
 	polls := page.IsFragment(c) && c.QueryParam("was") != ""
 	switch {
 	case polls && errors.Is(err, store.ErrNotFound):
@@ -184,10 +184,10 @@ func (h *Handler) actOnJob(c echo.Context, topic, id, do string) error {
 	ctx := c.Request().Context()
 	switch do {
 	case "run":
-		_, err := h.Queue.RunNow(ctx, topic, id)
+		_, err := h.Queue.RunNow(ctx, topic, id, nil)
 		return err
 	case "delete":
-		return h.Queue.Delete(ctx, topic, id)
+		return h.Queue.Delete(ctx, topic, id, nil)
 	case "resend":
 		_, err := h.Queue.Resend(ctx, topic, id)
 		return err

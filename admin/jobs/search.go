@@ -104,8 +104,16 @@ func (h *Handler) findJobs(ctx context.Context, d *searchData, on bool) error {
 			d.Some = true
 			return nil
 		}
-		exact, err := h.Queue.Find(ctx, d.Text, some)
-		d.Jobs = append(d.Jobs, exact...)
+		refs := make([]store.Ref, len(some))
+		for i, topic := range some {
+			refs[i] = store.Ref{Topic: topic, ID: d.Text}
+		}
+		exact, err := h.Queue.Find(ctx, refs)
+		for _, j := range exact {
+			if j != nil {
+				d.Jobs = append(d.Jobs, j)
+			}
+		}
 		if err != nil {
 			return err
 		}

@@ -56,9 +56,9 @@ type slowFinder struct {
 	took atomic.Int64
 }
 
-func (q *slowFinder) Find(ctx context.Context, id string, topics []string) ([]*store.Job, error) {
+func (q *slowFinder) Find(ctx context.Context, refs []store.Ref) ([]*store.Job, error) {
 	q.took.Add(int64(150 * time.Millisecond))
-	return q.Queue.Find(ctx, id, topics)
+	return q.Queue.Find(ctx, refs)
 }
 
 // TestASearchOfManyTopicsShowsAPageAtOnce, and continues from there.

@@ -53,7 +53,7 @@ func fill(t *testing.T, q *queue.Queue) {
 	n := 0
 	wait.For(t, "a job to be reserved", func() bool {
 		n++
-		r, err := q.Shards()[0].Reserve(t.Context(), 0, store.Reserve{Worker: "w", Token: fmt.Sprint("t", n), Max: 1,
+		r, err := q.Shards.All()[0].Buckets()[0].Reserve(t.Context(), store.Reserve{Worker: "w", Token: fmt.Sprint("t", n), Max: 1,
 			Pattern: "0102010201"})
 		return err == nil && len(r.Jobs) == 1
 	})

@@ -79,10 +79,10 @@ func TestShardsNeedRoles(t *testing.T) {
 func openShard(ctx context.Context, s registry.Shard) (*store.Shard, func(), error) {
 	q := queue.Open(store.Options{Timeout: time.Second})
 	done := func() { _ = q.Close() }
-	if err := q.SetShards(ctx, []store.ShardConfig{{Name: s.Name, URL: s.URL, State: string(s.State)}}); err != nil {
+	if err := q.Shards.Set([]store.ShardConfig{{Name: s.Name, URL: s.URL, State: string(s.State)}}); err != nil {
 		return nil, done, err
 	}
-	return q.Shards()[0], done, nil
+	return q.Shards.All()[0], done, nil
 }
 
 // TestAShardThatWasChangedMeanwhileIsNotOverwritten: the form shows another user's change of the shard, and does not

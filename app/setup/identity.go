@@ -79,7 +79,7 @@ func identifyAll(ctx context.Context, cfg *conf.Config, shards []registry.Shard)
 	q, _ := OpenQueue(ctx, cfg, shards) // omits shards with an invalid URL, which are rejected elsewhere
 	defer q.Close()
 	duplicates = map[string]string{}
-	for _, s := range q.Shards() {
+	for _, s := range q.Shards.All() {
 		if same, ok := errors.AsType[*store.SameRedisError](s.Check(ctx)); ok {
 			duplicates[s.Name()] = same.Shard
 		}

@@ -140,7 +140,7 @@ func TryShards(ctx context.Context, cfg *conf.Config, shards []registry.Shard) (
 	defer q.Close()
 	ctx, cancel := context.WithTimeout(ctx, cfg.Redis.Timeout)
 	defer cancel()
-	open := q.Shards()
+	open := q.Shards.All()
 	errs := make([]error, len(open))
 	var wg sync.WaitGroup
 	for i, s := range open {

@@ -247,7 +247,7 @@ func TestOpenShardUsesTheConfiguredBuckets(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer done()
-	if n := shard.Buckets(); n != 5 {
+	if n := len(shard.Buckets()); n != 5 {
 		t.Errorf("a Cluster is tried with %d buckets, want those of redis.buckets, 5", n)
 	}
 }

@@ -72,7 +72,7 @@ func OpenShard(ctx context.Context, cfg *conf.Config, s registry.Shard) (*store.
 		_ = q.Close()
 		return nil, nil, err
 	}
-	return q.Shards()[0], func() { _ = q.Close() }, nil
+	return q.Shards.All()[0], func() { _ = q.Close() }, nil
 }
 
 // OpenQueue opens shards for a few calls. If it returns an error, the queue has only the shards with a valid URL.
@@ -80,7 +80,7 @@ func OpenQueue(ctx context.Context, cfg *conf.Config, shards []registry.Shard) (
 	q := queue.Open(store.Options{
 		Timeout: cfg.Redis.Timeout, PoolSize: 2, Buckets: cfg.Redis.Buckets, Settings: CommonSettings(cfg),
 	})
-	return q, q.SetShards(ctx, ShardConfigs(cfg, shards))
+	return q, q.Shards.Set(ShardConfigs(cfg, shards))
 }
 
 // IsManaged reports whether a shard is the redis-server that the master runs.

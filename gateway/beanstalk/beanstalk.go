@@ -21,7 +21,7 @@ type Queue interface {
 	List(ctx context.Context, topic string, state store.State, cursor string, limit int) ([]store.Job, string, error)
 	First(ctx context.Context, topic string) ([]store.Job, error)
 	Stats(ctx context.Context, topics []string) (map[string]store.Stats, error)
-	RunNow(ctx context.Context, topic, id string) (*store.Job, error)
+	RunNow(ctx context.Context, topic, id string, m store.Match) (*store.Job, error)
 	TakeByID(ctx context.Context, topic, id string) (*store.Job, error)
 }
 

@@ -265,7 +265,7 @@ func (k *conn) kickOne(topic, id string, state store.State) (bool, error) {
 		_, found, err := gateway.End(k.ctx, k.queue, e)
 		return found, err
 	}
-	_, err := k.queue.RunNow(k.ctx, topic, id)
+	_, err := k.queue.RunNow(k.ctx, topic, id, nil)
 	if gateway.IsMissing(err) || errors.Is(err, store.ErrRunning) {
 		return false, nil
 	}

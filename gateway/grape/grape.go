@@ -16,7 +16,7 @@ type Queue interface {
 	Push(ctx context.Context, p store.Push) store.Result
 	Take(ctx context.Context, r store.TakeRequest) ([]store.Job, error)
 	End(ctx context.Context, list []store.End) []store.Ended
-	Get(ctx context.Context, topic, id string) (*store.Job, error)
+	Get(ctx context.Context, topic, id string, also ...store.State) (*store.Job, error)
 	List(ctx context.Context, topic string, state store.State, cursor string, limit int) ([]store.Job, string, error)
 	Stats(ctx context.Context, topics []string) (map[string]store.Stats, error)
 	DropTopic(ctx context.Context, topic string) (int, error)

@@ -103,7 +103,7 @@ func (q *newQueue) PushBatch(ctx context.Context, pushes []store.Push) (results 
 	return results
 }
 
-func (q *newQueue) Lookup(_ context.Context, refs []store.Ref, _ string) (jobs []*store.Job, err error) {
+func (q *newQueue) Find(_ context.Context, refs []store.Ref) (jobs []*store.Job, err error) {
 	for _, ref := range refs {
 		job, ok := q.stored[ref.ID]
 		if !ok {
@@ -112,7 +112,7 @@ func (q *newQueue) Lookup(_ context.Context, refs []store.Ref, _ string) (jobs [
 		}
 		jobs = append(jobs, &job)
 	}
-	return jobs, q.errs["Lookup"]
+	return jobs, q.errs["Find"]
 }
 
 // newRegistry keeps topics in memory.

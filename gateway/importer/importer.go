@@ -65,7 +65,7 @@ type Registry interface {
 // Jobs is the part of the queue that an import needs.
 type Jobs interface {
 	PushBatch(ctx context.Context, pushes []store.Push) []store.Result
-	Lookup(ctx context.Context, refs []store.Ref, shard string) ([]*store.Job, error)
+	Find(ctx context.Context, refs []store.Ref) ([]*store.Job, error)
 }
 
 // Options configure an import.
@@ -308,7 +308,7 @@ func (i *run) unpushed(ctx context.Context, left []Job) (done, todo []Job, err e
 	if len(unsure) == 0 {
 		return done, nil, nil
 	}
-	stored, err := i.Jobs.Lookup(ctx, refs, "")
+	stored, err := store.Live(i.Jobs.Find(ctx, refs))
 	if err != nil {
 		return nil, nil, fmt.Errorf("look up jobs of an interrupted import: %w", err)
 	}

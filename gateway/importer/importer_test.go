@@ -294,7 +294,7 @@ func TestAResumeThatCannotLookPushesNothing(t *testing.T) {
 	job := oldJob("1")
 	job.Push.Via = "import old 7"
 	m.old.left = []Job{job}
-	m.jobs.errs["Lookup"] = &store.UnavailableError{Reason: "down", Err: errors.New("connection refused")}
+	m.jobs.errs["Find"] = &store.UnavailableError{Reason: "down", Err: errors.New("connection refused")}
 	if r, err := Run(t.Context(), m.Options); err == nil || len(m.jobs.pushed) > 0 || r.Resumed != 1 {
 		t.Errorf("%+v, %v, pushed %v", r, err, m.jobs.pushed)
 	}

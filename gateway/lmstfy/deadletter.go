@@ -69,7 +69,7 @@ func (g *Gateway) respawn(r *request) error {
 		return bad("invalid ttl")
 	}
 	life := time.Duration(min(ttl, math.MaxUint32)) * time.Second
-	n, err := g.Queue.RedriveAs(r.Context(), r.topic(), limit, store.Renewal{MaxAttempts: 1, TTL: life})
+	n, err := g.Queue.EndDead(r.Context(), store.DeadCall{Kind: store.Redriven, Topic: r.topic(), As: &store.Renewal{MaxAttempts: 1, TTL: life}, Limit: limit})
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (g *Gateway) deleteDead(r *request) error {
 	if err != nil {
 		return err
 	}
-	if _, err := g.Queue.DeleteDead(r.Context(), r.topic(), nil, limit); err != nil {
+	if _, err := g.Queue.EndDead(r.Context(), store.DeadCall{Kind: store.DeadDeleted, Topic: r.topic(), Limit: limit}); err != nil {
 		return err
 	}
 	r.w.WriteHeader(http.StatusNoContent)

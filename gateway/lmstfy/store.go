@@ -15,12 +15,11 @@ type Queue interface {
 	Push(ctx context.Context, p store.Push) store.Result
 	PushBatch(ctx context.Context, pushes []store.Push) []store.Result
 	End(ctx context.Context, list []store.End) []store.Ended
-	Get(ctx context.Context, topic, id string) (*store.Job, error)
+	Get(ctx context.Context, topic, id string, also ...store.State) (*store.Job, error)
 	List(ctx context.Context, topic string, state store.State, cursor string, limit int) ([]store.Job, string, error)
 	Stats(ctx context.Context, topics []string) (map[string]store.Stats, error)
 	Members(ctx context.Context, namespace string) ([]string, error)
-	RedriveAs(ctx context.Context, topic string, limit int, as store.Renewal) (int, error)
-	DeleteDead(ctx context.Context, topic string, ids []string, limit int) (int, error)
+	EndDead(ctx context.Context, c store.DeadCall) (int, error)
 }
 
 // namesOf returns the namespace and the queue of a topic.

@@ -84,7 +84,7 @@ func (s *Server) del(ctx context.Context, r *request) (answer, string) {
 	if job == nil {
 		return failed, result
 	}
-	if err := s.Jobs.DeleteIf(ctx, job.Topic, job.ID, nil); err != nil {
+	if err := s.Jobs.Delete(ctx, job.Topic, job.ID, nil); err != nil {
 		return failed, s.why("del", err)
 	}
 	return succeeded, gateway.Done

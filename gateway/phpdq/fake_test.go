@@ -60,7 +60,7 @@ func (f *fakeJobs) Push(_ context.Context, p store.Push) store.Result {
 	return store.Result{Duplicate: duplicate}
 }
 
-func (f *fakeJobs) Get(_ context.Context, topic, id string) (*store.Job, error) {
+func (f *fakeJobs) Get(_ context.Context, topic, id string, _ ...store.State) (*store.Job, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	job := f.jobs[topic+"/"+id]
@@ -70,7 +70,7 @@ func (f *fakeJobs) Get(_ context.Context, topic, id string) (*store.Job, error) 
 	return job, f.down
 }
 
-func (f *fakeJobs) DeleteIf(_ context.Context, topic, id string, _ store.Match) error {
+func (f *fakeJobs) Delete(_ context.Context, topic, id string, _ store.Match) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.jobs[topic+"/"+id] == nil {

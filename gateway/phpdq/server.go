@@ -22,8 +22,8 @@ import (
 // Jobs is the part of the queue that this protocol needs.
 type Jobs interface {
 	Push(ctx context.Context, p store.Push) store.Result
-	Get(ctx context.Context, topic, id string) (*store.Job, error)
-	DeleteIf(ctx context.Context, topic, id string, m store.Match) error
+	Get(ctx context.Context, topic, id string, also ...store.State) (*store.Job, error)
+	Delete(ctx context.Context, topic, id string, m store.Match) error
 }
 
 // Topics is the part of the registry that this protocol needs.

@@ -7,19 +7,19 @@ import (
 	"sync"
 
 	"github.com/wakecall/wakecall/internal/message"
+	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Queue is the part of the queue that actions on jobs need.
 type Queue interface {
 	Lister
-	Lookup(ctx context.Context, refs []store.Ref, shard string) ([]*store.Job, error)
-	Get(ctx context.Context, topic, id string) (*store.Job, error)
+	Find(ctx context.Context, refs []store.Ref) ([]*store.Job, error)
+	Get(ctx context.Context, topic, id string, also ...store.State) (*store.Job, error)
 	Change(ctx context.Context, topic, id string, change store.Change) (*store.Job, error)
-	Delete(ctx context.Context, topic, id string) error
-	RunNow(ctx context.Context, topic, id string) (*store.Job, error)
-	RedriveDead(ctx context.Context, topic string, ids []string, limit int) (int, error)
-	DeleteDead(ctx context.Context, topic string, ids []string, limit int) (int, error)
+	Delete(ctx context.Context, topic, id string, m store.Match) error
+	RunNow(ctx context.Context, topic, id string, m store.Match) (*store.Job, error)
+	EndDead(ctx context.Context, c store.DeadCall) (int, error)
 }
 
 const callsAtOnce = 8
@@ -45,7 +45,7 @@ func Apply(
 	for i, id := range ids {
 		refs[i] = store.Ref{Topic: topic, ID: id}
 	}
-	jobs, err := q.Lookup(ctx, refs, "")
+	jobs, err := find(ctx, q, refs, "")
 	if err != nil {
 		return result, err
 	}
@@ -68,6 +68,17 @@ func Apply(
 	a.actOn(ctx, others)
 	a.actOn(ctx, dead)
 	return result, nil
+}
+
+// find returns the jobs of refs that have not finished. Shards that do not answer count as without jobs, except one.
+func find(ctx context.Context, q Queue, refs []store.Ref, except string) ([]*store.Job, error) {
+	jobs, err := store.Live(q.Find(ctx, refs))
+	partial, ok := errors.AsType[*queue.PartialError](err)
+	_, away := errors.AsType[*store.UnavailableError](err)
+	if ok && away && !slices.Contains(partial.Shards, except) {
+		return jobs, nil
+	}
+	return jobs, err
 }
 
 // actOn acts on jobs of one topic that are either all dead or all alive.
@@ -100,9 +111,9 @@ func (a *act) actOn(ctx context.Context, jobs []*store.Job) {
 func (a *act) actOnOne(ctx context.Context, j *store.Job) (err error) {
 	switch a.action.Do {
 	case Run:
-		_, err = a.queue.RunNow(ctx, j.Topic, j.ID)
+		_, err = a.queue.RunNow(ctx, j.Topic, j.ID, nil)
 	case Delete:
-		err = a.queue.Delete(ctx, j.Topic, j.ID)
+		err = a.queue.Delete(ctx, j.Topic, j.ID, nil)
 	case Due:
 		due := a.action.dueFrom(callTime(j))
 		_, err = a.queue.Change(ctx, j.Topic, j.ID, store.Change{DueAt: &due})
@@ -134,11 +145,11 @@ func (a *act) actOnDead(ctx context.Context, jobs []*store.Job) {
 	for i, j := range jobs {
 		ids[i] = j.ID
 	}
-	do := a.queue.RedriveDead
+	kind := store.Redriven
 	if a.action.Do == Delete {
-		do = a.queue.DeleteDead
+		kind = store.DeadDeleted
 	}
-	n, err := do(ctx, jobs[0].Topic, ids, len(ids))
+	n, err := a.queue.EndDead(ctx, store.DeadCall{Kind: kind, Topic: jobs[0].Topic, IDs: ids})
 	a.result.Done += int64(n)
 	rest := int64(len(ids) - n)
 	switch {

@@ -31,29 +31,27 @@ func (q *outcomes) note(what, id string) error {
 	return q.errs[id]
 }
 
-func (q *outcomes) Lookup(_ context.Context, refs []store.Ref, _ string) (list []*store.Job, err error) {
+func (q *outcomes) Find(_ context.Context, refs []store.Ref) (list []*store.Job, err error) {
 	for _, ref := range refs {
 		list = append(list, q.jobs[ref.ID])
 	}
-	return list, q.errs["Lookup"]
+	return list, q.errs["Find"]
 }
 
-func (q *outcomes) RunNow(_ context.Context, _, id string) (*store.Job, error) {
+func (q *outcomes) RunNow(_ context.Context, _, id string, _ store.Match) (*store.Job, error) {
 	return nil, q.note("run", id)
 }
 
-func (q *outcomes) Delete(_ context.Context, _, id string) error { return q.note("delete", id) }
+func (q *outcomes) Delete(_ context.Context, _, id string, _ store.Match) error {
+	return q.note("delete", id)
+}
 
 func (q *outcomes) Change(_ context.Context, _, id string, c store.Change) (*store.Job, error) {
 	return nil, q.note("due in "+time.Until(*c.DueAt).Round(time.Minute).String()+",", id)
 }
 
-func (q *outcomes) RedriveDead(_ context.Context, _ string, ids []string, _ int) (int, error) {
-	return q.dead, errors.Join(q.note("redrive", strings.Join(ids, "+")), q.errs[""])
-}
-
-func (q *outcomes) DeleteDead(_ context.Context, _ string, ids []string, _ int) (int, error) {
-	return q.dead, errors.Join(q.note("drop", strings.Join(ids, "+")), q.errs[""])
+func (q *outcomes) EndDead(_ context.Context, c store.DeadCall) (int, error) {
+	return q.dead, errors.Join(q.note(string(c.Kind), strings.Join(c.IDs, "+")), q.errs[""])
 }
 
 // newOutcomes has jobs that are named after their states.
@@ -137,7 +135,7 @@ func TestWhatCannotBeDoneIsCountedByItsReason(t *testing.T) {
 		got != (Result{Done: 1, Failed: 1, Error: "no shard"}) {
 		t.Errorf("a shard went down in between: %+v, %v", got, err)
 	}
-	q.errs["Lookup"] = errors.New("no shard")
+	q.errs["Find"] = errors.New("no shard")
 	if got, err := Apply(t.Context(), q, "shop", everyState, Action{Do: Run}, ""); err == nil || got != (Result{}) {
 		t.Errorf("jobs that cannot be found: %+v, %v", got, err)
 	}

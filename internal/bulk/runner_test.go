@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/test/wait"
@@ -104,7 +105,7 @@ func (q *jobs) List(_ context.Context, _ string, s store.State, cursor string, l
 	return list[:limit], list[limit-1].ID, nil
 }
 
-func (q *jobs) Lookup(_ context.Context, refs []store.Ref, _ string) ([]*store.Job, error) {
+func (q *jobs) Find(_ context.Context, refs []store.Ref) ([]*store.Job, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	list := make([]*store.Job, len(refs))
@@ -116,7 +117,7 @@ func (q *jobs) Lookup(_ context.Context, refs []store.Ref, _ string) ([]*store.J
 	return list, nil
 }
 
-func (q *jobs) Get(_ context.Context, _, id string) (*store.Job, error) {
+func (q *jobs) Get(_ context.Context, _, id string, _ ...store.State) (*store.Job, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if j, ok := q.all[id]; ok {
@@ -141,10 +142,10 @@ func (q *jobs) count() {
 	}
 }
 
-func (q *jobs) RedriveDead(_ context.Context, _ string, ids []string, _ int) (n int, _ error) {
+func (q *jobs) EndDead(_ context.Context, c store.DeadCall) (n int, _ error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, id := range ids {
+	for _, id := range c.IDs {
 		j, ok := q.all[id]
 		if !ok || j.State != store.Dead {
 			continue
@@ -331,12 +332,12 @@ type awayShard struct {
 	asked func()
 }
 
-func (q *awayShard) Lookup(ctx context.Context, refs []store.Ref, shard string) ([]*store.Job, error) {
-	if shard == "b" {
+func (q *awayShard) Find(ctx context.Context, refs []store.Ref) ([]*store.Job, error) {
+	if refs[0].ID == "waits" {
 		q.asked()
-		return nil, errors.New("no shard")
 	}
-	return q.jobs.Lookup(ctx, refs, shard)
+	jobs, _ := q.jobs.Find(ctx, refs)
+	return jobs, &queue.PartialError{Shards: []string{"b"}, Err: &store.UnavailableError{Err: errors.New("no shard")}}
 }
 
 // TestAPartOfAChunkIsCountedOnceOnly: when the task is cancelled, but not when the process ends, because the next

@@ -165,7 +165,7 @@ func (w *work) part(ctx context.Context, targets []target) error {
 	}
 	var jobs []*store.Job
 	err := w.patiently(ctx, func() (err error) {
-		jobs, err = w.queue.Lookup(ctx, refs, targets[0].Shard)
+		jobs, err = find(ctx, w.queue, refs, targets[0].Shard)
 		return err
 	})
 	switch {

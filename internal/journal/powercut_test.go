@@ -50,12 +50,12 @@ func startMachine(t *testing.T, dir string, r *harness.Redis) *machine {
 		Accepted: recorder.Accepted, Changed: recorder.Changed, Timeout: wait.Limit,
 	})
 	shards := []store.ShardConfig{{Name: "a", URL: r.URL(), State: "active"}}
-	if err := m.queue.SetShards(t.Context(), shards); err != nil {
+	if err := m.queue.Shards.Set(shards); err != nil {
 		t.Fatal(err)
 	}
 	k, err := reconcile.NewReconciler(reconcile.ReconcilerOptions{
 		Dir: dir, Queue: m.queue, Every: 5 * time.Millisecond,
-		Logger: slog.New(slog.DiscardHandler), Shards: m.queue.Shards,
+		Logger: slog.New(slog.DiscardHandler), Buckets: m.queue.Shards.Buckets,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -108,7 +108,7 @@ func (m *machine) load(n int) {
 		var err error
 		if known && r.IntN(4) == 0 {
 			body = nil
-			if err = m.queue.Delete(context.Background(), "t", id); errors.Is(err, store.ErrNotFound) {
+			if err = m.queue.Delete(context.Background(), "t", id, nil); errors.Is(err, store.ErrNotFound) {
 				err = nil
 			}
 		} else {

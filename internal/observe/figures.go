@@ -10,10 +10,13 @@ import (
 // Figures is a queue with what people read about it.
 type Figures struct{ *queue.Queue }
 
-// Shard is a shard that stores notes about callbacks.
-type Shard struct{ *store.Shard }
-
-// Note stores notes about the jobs of a bucket.
-func (s Shard) Note(ctx context.Context, bucket int, n Notes) error {
-	return Note(ctx, s.Shard, bucket, n)
+// Workers describes the workers of a topic, as queue.WorkersOf does.
+func (q Figures) Workers(ctx context.Context, topic string) (queue.Workers, error) {
+	return queue.WorkersOf(ctx, q.Shards, topic)
 }
+
+// Bucket is a bucket that stores notes about callbacks.
+type Bucket struct{ *store.Bucket }
+
+// Note stores notes about the jobs of the bucket.
+func (b Bucket) Note(ctx context.Context, n Notes) error { return Note(ctx, b.Bucket, n) }

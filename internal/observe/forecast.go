@@ -34,9 +34,9 @@ const maxForecastPages = 20 * forecastStep
 // jobs more than two minutes ahead only the minute is known. With a *PartialError the numbers are from the shards that
 // answered.
 func (q Figures) Forecast(ctx context.Context, topic string, ahead time.Duration) (f Forecast, err error) {
-	err = q.EachTopic([]string{topic}, 1, func(s *store.Shard, bucket int, _ []string) error {
+	err = q.Shards.EachTopic([]string{topic}, 1, func(b *store.Bucket, _ []string) error {
 		for skip := 0; skip < maxForecastPages; skip += forecastStep {
-			reply, err := s.CallList(ctx, bucket, 6+len(f.Minutes)+len(f.Hours), forecastScript, topic, skip,
+			reply, err := b.CallList(ctx, 6+len(f.Minutes)+len(f.Hours), forecastScript, topic, skip,
 				forecastStep, int64(ahead/time.Minute))
 			if err != nil {
 				return err

@@ -36,7 +36,7 @@ type ErrorNote struct {
 const noteTopics = 50
 
 // Note stores notes about the jobs of a bucket.
-func Note(ctx context.Context, s *store.Shard, bucket int, n Notes) error {
+func Note(ctx context.Context, b *store.Bucket, n Notes) error {
 	reserved := n.Reserved
 	for some := range slices.Chunk(n.Topics, noteTopics) {
 		args := []any{reserved[0], reserved[1], reserved[2]}
@@ -44,7 +44,7 @@ func Note(ctx context.Context, s *store.Shard, bucket int, n Notes) error {
 		for i := range some {
 			args = some[i].appendTo(args)
 		}
-		if _, err := s.Call(ctx, bucket, noteScript, args...); err != nil {
+		if _, err := b.Call(ctx, noteScript, args...); err != nil {
 			return err
 		}
 	}
@@ -69,8 +69,8 @@ func (t *TopicNotes) appendTo(args []any) []any {
 
 // noted reads the notes about a topic from every shard.
 func (q Figures) noted(ctx context.Context, topic string, take func([]any) error, args ...any) error {
-	return q.EachTopic([]string{topic}, 1, func(s *store.Shard, bucket int, _ []string) error {
-		reply, err := s.CallList(ctx, bucket, -1, notedScript, args...)
+	return q.Shards.EachTopic([]string{topic}, 1, func(b *store.Bucket, _ []string) error {
+		reply, err := b.CallList(ctx, -1, notedScript, args...)
 		if err != nil {
 			return err
 		}
@@ -122,8 +122,8 @@ func (q Figures) Errors(ctx context.Context, topic string) ([]ErrorNote, error) 
 
 // ClearErrors removes the noted kinds of errors of a topic.
 func (q Figures) ClearErrors(ctx context.Context, topic string) error {
-	return q.EachTopic([]string{topic}, 1, func(s *store.Shard, bucket int, _ []string) error {
-		_, err := s.Call(ctx, bucket, notedScript, "clear", topic)
+	return q.Shards.EachTopic([]string{topic}, 1, func(b *store.Bucket, _ []string) error {
+		_, err := b.Call(ctx, notedScript, "clear", topic)
 		return err
 	})
 }
@@ -136,8 +136,8 @@ func (q Figures) LatenessCounts(
 	ctx context.Context, topics []string, since time.Time,
 ) (map[string]map[int]int64, error) {
 	sums, back := map[string]map[int]int64{}, slotsSince(since)
-	err := q.EachTopic(topics, max(1, latenessReads/(back+1)), func(s *store.Shard, bucket int, some []string) error {
-		return latenessCounts(ctx, s, bucket, back, some, sums)
+	err := q.Shards.EachTopic(topics, max(1, latenessReads/(back+1)), func(b *store.Bucket, some []string) error {
+		return latenessCounts(ctx, b, back, some, sums)
 	})
 	return sums, err
 }
@@ -145,17 +145,17 @@ func (q Figures) LatenessCounts(
 // LatenessOfAll sums up the calls of all topics together by bucket of lateness.
 func (q Figures) LatenessOfAll(ctx context.Context, since time.Time) (map[int]int64, error) {
 	sums := map[string]map[int]int64{}
-	err := q.EachBucket(func(s *store.Shard, bucket int) error {
-		return latenessCounts(ctx, s, bucket, slotsSince(since), []string{""}, sums)
+	err := q.Shards.EachBucket(func(b *store.Bucket) error {
+		return latenessCounts(ctx, b, slotsSince(since), []string{""}, sums)
 	})
 	return sums[""], err
 }
 
 func latenessCounts(
-	ctx context.Context, s *store.Shard, bucket, back int, topics []string, sums map[string]map[int]int64,
+	ctx context.Context, b *store.Bucket, back int, topics []string, sums map[string]map[int]int64,
 ) error {
 	args := append([]any{"lat", back}, store.Anys(topics)...)
-	reply, err := s.CallList(ctx, bucket, len(topics), notedScript, args...)
+	reply, err := b.CallList(ctx, len(topics), notedScript, args...)
 	if err != nil {
 		return err
 	}
@@ -172,8 +172,8 @@ func latenessCounts(
 
 // ReserveCounts sums up the jobs reserved by priority since a time, an hour ago at most.
 func (q Figures) ReserveCounts(ctx context.Context, since time.Time) (sums [3]int64, err error) {
-	err = q.EachBucket(func(s *store.Shard, bucket int) error {
-		reply, err := s.CallList(ctx, bucket, len(sums), notedScript, "pri", slotsSince(since))
+	err = q.Shards.EachBucket(func(b *store.Bucket) error {
+		reply, err := b.CallList(ctx, len(sums), notedScript, "pri", slotsSince(since))
 		for i, n := range store.Ints(reply) {
 			sums[i] += n
 		}

@@ -22,11 +22,11 @@ const standingFields = 6 // of each topic in the answer of standing.lua
 
 // Standing reads what a job waits for. ok is false if it no longer waits.
 func (q Figures) Standing(ctx context.Context, j *store.Job) (st Standing, ok bool, err error) {
-	s := q.ShardNamed(j.Shard)
+	s := q.Shards.Named(j.Shard)
 	if s == nil {
 		return st, false, nil
 	}
-	v, err := s.CallList(ctx, s.BucketOf(j.Topic), 1+standingFields, standingScript, j.ID, j.Topic)
+	v, err := s.BucketOf(j.Topic).CallList(ctx, 1+standingFields, standingScript, j.ID, j.Topic)
 	if err != nil {
 		return st, false, err
 	}

@@ -18,9 +18,9 @@ type TopicLimits struct {
 // answered.
 func (q Figures) TopicLimits(ctx context.Context, topics []string) (map[string]TopicLimits, error) {
 	all := make(map[string]TopicLimits, len(topics))
-	err := q.EachTopic(topics, store.TopicStep, func(s *store.Shard, bucket int, some []string) error {
+	err := q.Shards.EachTopic(topics, store.TopicStep, func(b *store.Bucket, some []string) error {
 		args := append([]any{""}, store.Anys(some)...)
-		reply, err := s.CallList(ctx, bucket, 1+standingFields*len(some), standingScript, args...)
+		reply, err := b.CallList(ctx, 1+standingFields*len(some), standingScript, args...)
 		if err != nil {
 			return err
 		}

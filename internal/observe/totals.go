@@ -70,8 +70,8 @@ func (q Figures) Totals(ctx context.Context, topics []string) (map[string]TopicT
 	for _, t := range topics {
 		sum[t] = TopicTotals{}
 	}
-	err := q.EachTopic(topics, store.TopicStep, func(s *store.Shard, bucket int, some []string) error {
-		return s.Stats(ctx, bucket, some, true, func(topic string, st store.Stats, totals any, now time.Time) error {
+	err := q.Shards.EachTopic(topics, store.TopicStep, func(b *store.Bucket, some []string) error {
+		return b.Stats(ctx, some, true, func(topic string, st store.Stats, totals any, now time.Time) error {
 			t := sum[topic]
 			t.Stats.Add(st)
 			err := t.read(now, totals)
@@ -145,6 +145,14 @@ func minus(a, b Totals) Totals {
 	return a
 }
 
+// Counts counts the jobs of all topics that have jobs, over all shards, and those of namespaces with settings. With a
+// *PartialError the numbers are from the shards that answered.
+func (q Figures) Counts(ctx context.Context) (map[string]store.Stats, error) {
+	sum := map[string]store.Stats{}
+	err := q.Shards.EachBucket(func(b *store.Bucket) error { return b.CountAll(ctx, "", "", sum) })
+	return sum, err
+}
+
 // activeStep is how many topics one call of the script lists.
 const activeStep = 1000
 
@@ -153,7 +161,7 @@ const activeStep = 1000
 func (q Figures) Active(ctx context.Context, since time.Time) ([]string, error) {
 	seen := map[string]bool{}
 	ago := max(0, time.Since(since).Milliseconds())
-	err := q.EachBucket(func(s *store.Shard, bucket int) error { return active(ctx, s, bucket, ago, seen) })
+	err := q.Shards.EachBucket(func(b *store.Bucket) error { return active(ctx, b, ago, seen) })
 	list := make([]string, 0, len(seen))
 	for t := range seen {
 		list = append(list, t)
@@ -161,9 +169,9 @@ func (q Figures) Active(ctx context.Context, since time.Time) ([]string, error) 
 	return list, err
 }
 
-func active(ctx context.Context, s *store.Shard, bucket int, ago int64, seen map[string]bool) error {
+func active(ctx context.Context, b *store.Bucket, ago int64, seen map[string]bool) error {
 	for from, skip := "", 0; ; {
-		list, err := s.CallList(ctx, bucket, -1, activeScript, ago, from, skip, activeStep)
+		list, err := b.CallList(ctx, -1, activeScript, ago, from, skip, activeStep)
 		if err != nil {
 			return err
 		}

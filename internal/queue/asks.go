@@ -14,7 +14,7 @@ const headStart = 20 * time.Millisecond
 
 // Answer is the answer of one bucket.
 type Answer struct {
-	store.Spot
+	BucketTopics
 	store.Taken
 	Err error
 }
@@ -23,11 +23,11 @@ type Answer struct {
 // that does not answer. One goroutine receives from Answers and Late, and calls the methods: Received and Proceed after
 // an answer, Proceed when Late, Close at the end.
 type Asks struct {
-	Request store.TakeRequest // Topics are those of each Spot
-	begun   func(store.Spot)  // called when a bucket is asked, and then its topics are awaited; nil: they are not
-	todo    []store.Spot
-	open    []store.Spot // asked without an answer yet
-	late    bool         // the bucket asked last had its head start, or another one has answered since
+	Request store.TakeRequest  // Topics are those of each bucket
+	begun   func(BucketTopics) // called when a bucket is asked, and then its topics are awaited; nil: they are not
+	todo    []BucketTopics
+	open    []BucketTopics // asked without an answer yet
+	late    bool           // the bucket asked last had its head start, or another one has answered since
 	head    *time.Timer
 	answers chan Answer
 	ctx     context.Context // ends with Close
@@ -35,8 +35,8 @@ type Asks struct {
 }
 
 // NewAsks prepares to take jobs from buckets. begun is called before each is asked, whose topics are then awaited as by
-// Shard.Take; nil: they are not awaited.
-func NewAsks(ctx context.Context, r store.TakeRequest, begun func(store.Spot)) *Asks {
+// Bucket.Take; nil: they are not awaited.
+func NewAsks(ctx context.Context, r store.TakeRequest, begun func(BucketTopics)) *Asks {
 	a := &Asks{Request: r, begun: begun, answers: make(chan Answer), head: time.NewTimer(headStart)}
 	a.head.Stop()
 	a.ctx, a.cancel = context.WithCancel(ctx)
@@ -50,12 +50,9 @@ func (a *Asks) Answers() <-chan Answer { return a.answers }
 func (a *Asks) Late() <-chan time.Time { return a.head.C }
 
 // Add makes it ask more buckets, except those that it is asking.
-func (a *Asks) Add(spots []store.Spot) {
-	for _, at := range spots {
-		same := func(b store.Spot) bool {
-			return b.Shard == at.Shard && b.Bucket == at.Bucket && b.Topics[0] == at.Topics[0]
-		}
-		if !slices.ContainsFunc(a.open, same) && !slices.ContainsFunc(a.todo, same) {
+func (a *Asks) Add(list []BucketTopics) {
+	for _, at := range list {
+		if !slices.ContainsFunc(a.open, at.same) && !slices.ContainsFunc(a.todo, at.same) {
 			a.todo = append(a.todo, at)
 		}
 	}
@@ -66,9 +63,7 @@ func (a *Asks) Add(spots []store.Spot) {
 
 // Received notes an answer.
 func (a *Asks) Received(answer Answer) {
-	a.open = slices.DeleteFunc(a.open, func(at store.Spot) bool {
-		return at.Shard == answer.Shard && at.Bucket == answer.Bucket && at.Topics[0] == answer.Topics[0]
-	})
+	a.open = slices.DeleteFunc(a.open, answer.same)
 	a.late = true
 }
 
@@ -88,7 +83,7 @@ func (a *Asks) Proceed() {
 		await = at.Topics
 	}
 	go func() { // Close waits for it
-		taken, err := at.Shard.Take(a.ctx, at.Bucket, []store.TakeRequest{r}, await)
+		taken, err := at.Take(a.ctx, []store.TakeRequest{r}, await)
 		a.answers <- Answer{at, taken, err}
 	}()
 }
@@ -97,13 +92,13 @@ func (a *Asks) Proceed() {
 func (a *Asks) Done() bool { return len(a.open)+len(a.todo) == 0 }
 
 // Close ends all calls and releases jobs that they still get. It returns the buckets whose answer nobody received.
-func (a *Asks) Close() []store.Spot {
+func (a *Asks) Close() []BucketTopics {
 	a.head.Stop()
 	a.cancel()
 	for range a.open {
 		answer := <-a.answers
 		for _, jobs := range answer.Jobs {
-			answer.Shard.Release(answer.Bucket, jobs)
+			answer.Release(jobs)
 		}
 	}
 	return a.open
@@ -113,13 +108,13 @@ func (a *Asks) Close() []store.Spot {
 // waited for while no other has jobs. Errors: *UnavailableError when no shard answers; that of a shard where the script
 // fails, if no other has jobs.
 func (q *Queue) Take(ctx context.Context, r store.TakeRequest) ([]store.Job, error) {
-	spots := q.Spots(r.Topics, r.Order)
-	if len(spots) == 0 {
+	list := q.Shards.Divide(r.Topics, r.Order)
+	if len(list) == 0 {
 		return nil, &store.UnavailableError{Reason: "down", RetryAfter: time.Second, Err: q.noShard()}
 	}
 	asks := NewAsks(ctx, r, nil)
 	defer asks.Close()
-	asks.Add(spots)
+	asks.Add(list)
 	return takeFrom(asks)
 }
 
@@ -144,7 +139,7 @@ func takeFrom(asks *Asks) (jobs []store.Job, err error) {
 				answered = true
 				n := min(len(a.Jobs[0]), asks.Request.Max) // an earlier call asked for more
 				jobs = append(jobs, a.Jobs[0][:n]...)
-				a.Shard.Release(a.Bucket, a.Jobs[0][n:])
+				a.Release(a.Jobs[0][n:])
 				if asks.Request.Max -= n; asks.Request.Max <= 0 {
 					return jobs, nil
 				}

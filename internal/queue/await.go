@@ -32,8 +32,8 @@ func (q *Queue) pushAfterCompare(
 func (q *Queue) areOpen(list []store.Push) bool {
 	for i := range list {
 		open := false
-		for _, s := range q.activeFor(list[i].Topic, list[i].ID) {
-			open = open || !s.IsDown(s.BucketOf(list[i].Topic))
+		for _, s := range q.Shards.activeFor(list[i].Topic, list[i].ID) {
+			open = open || !s.BucketOf(list[i].Topic).IsDown()
 		}
 		if !open {
 			return false

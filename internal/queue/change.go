@@ -17,14 +17,9 @@ func (q *Queue) Change(ctx context.Context, topic, id string, c store.Change) (*
 	return q.change(ctx, store.Changed, topic, id, c.Match, what)
 }
 
-// RunNow makes a job due now; the attempts of a dead one start again. It does not touch a ready or running job. Errors:
-// ErrNotFound, *UnavailableError.
-func (q *Queue) RunNow(ctx context.Context, topic, id string) (*store.Job, error) {
-	return q.RunIf(ctx, topic, id, nil)
-}
-
-// RunIf is RunNow under a condition. Errors: as RunNow, and ErrChanged.
-func (q *Queue) RunIf(ctx context.Context, topic, id string, m store.Match) (*store.Job, error) {
+// RunNow makes a job due now if it matches; the attempts of a dead one start again. It does not touch a ready or running
+// job. Errors: ErrNotFound, ErrChanged, *UnavailableError.
+func (q *Queue) RunNow(ctx context.Context, topic, id string, m store.Match) (*store.Job, error) {
 	return q.change(ctx, store.MadeDue, topic, id, m, store.RunArgs)
 }
 
@@ -36,10 +31,10 @@ func (q *Queue) change(
 ) (job *store.Job, err error) {
 	var unsafe error
 	missed := false
-	err = q.search(topic, id, func(s *store.Shard) (bool, error) {
+	err = q.Shards.search(topic, id, func(b *store.Bucket) (bool, error) {
 		if job != nil {
-			if s.HasOther(ctx, topic, job) {
-				_, _, _ = q.changeIn(ctx, s, kind, topic, id, nil, what)
+			if hasOther(ctx, b, job) {
+				_, _, _ = q.changeIn(ctx, b, kind, topic, id, nil, what)
 			}
 			return false, nil
 		}
@@ -47,21 +42,28 @@ func (q *Queue) change(
 			return false, nil
 		}
 		var err error
-		job, unsafe, err = q.changeIn(ctx, s, kind, topic, id, m, what)
+		job, unsafe, err = q.changeIn(ctx, b, kind, topic, id, m, what)
 		missed = err != nil
 		return false, err
 	})
 	if job != nil {
 		return job, unsafe
 	}
-	return nil, q.orAbsent(ctx, topic, id, err)
+	return nil, q.Shards.orAbsent(ctx, topic, id, err)
 }
 
-// changeIn changes a job in one shard and records that.
+// hasOther reports whether a bucket has another job of this job's id. A job with the same creation time is the same
+// job, being moved between shards: if both were changed, neither would be removed (see Drain).
+func hasOther(ctx context.Context, b *store.Bucket, job *store.Job) bool {
+	found, err := readLive(ctx, b, job.Topic, job.ID)
+	return err == nil && found != nil && !found.CreatedAt.Equal(job.CreatedAt)
+}
+
+// changeIn changes a job in one bucket and records that.
 func (q *Queue) changeIn(
-	ctx context.Context, s *store.Shard, kind store.ChangeKind, topic, id string, m store.Match, what []any,
+	ctx context.Context, b *store.Bucket, kind store.ChangeKind, topic, id string, m store.Match, what []any,
 ) (job *store.Job, unsafe, err error) {
-	job, unsafe, err = s.Change(ctx, q.durability(topic), topic, id, m, what)
+	job, unsafe, err = b.Change(ctx, q.durability(topic), topic, id, m, what)
 	if err != nil || job == nil {
 		return nil, nil, err
 	}

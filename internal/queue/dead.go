@@ -7,34 +7,19 @@ import (
 	"github.com/wakecall/wakecall/internal/store"
 )
 
-// RedriveDead makes dead jobs of a topic, or of all topics of a namespace, ready again with attempts 0: the given ids,
-// or without ids the oldest of each shard and topic, up to limit. It returns their number, and skips ids of jobs that
-// are not dead.
-func (q *Queue) RedriveDead(ctx context.Context, topic string, ids []string, limit int) (int, error) {
-	return q.dead(ctx, store.DeadCall{Kind: store.Redriven, Topic: topic}, ids, limit)
-}
-
-// DeleteDead deletes dead jobs, chosen as in RedriveDead.
-func (q *Queue) DeleteDead(ctx context.Context, topic string, ids []string, limit int) (int, error) {
-	return q.dead(ctx, store.DeadCall{Kind: store.DeadDeleted, Topic: topic}, ids, limit)
-}
-
-// RedriveAs redrives the oldest dead jobs, up to limit, with other attempts and another time to live.
-func (q *Queue) RedriveAs(ctx context.Context, topic string, limit int, as store.Renewal) (int, error) {
-	return q.dead(ctx, store.DeadCall{Kind: store.Redriven, Topic: topic, As: &as}, nil, limit)
-}
-
-func (q *Queue) dead(ctx context.Context, c store.DeadCall, ids []string, limit int) (int, error) {
+// EndDead redrives or deletes dead jobs of a topic, or of all topics of a namespace: those of c.IDs, or without these
+// the oldest of each shard and topic, up to c.Limit. It returns their number, and skips ids of jobs that are not dead.
+func (q *Queue) EndDead(ctx context.Context, c store.DeadCall) (int, error) {
 	members, err := q.membersOf(ctx, c.Topic, store.Dead)
 	if err != nil {
 		return 0, err
 	}
 	ended := map[string]bool{} // by topic and id, since a job on the move between two shards is in both
 	for _, c.Topic = range members {
-		if len(ids) > 0 {
-			err = q.deadIDs(ctx, c, ids, ended)
+		if len(c.IDs) > 0 {
+			err = q.deadIDs(ctx, c, ended)
 		} else {
-			err = q.deadOldest(ctx, c, limit, ended)
+			err = q.deadOldest(ctx, c, ended)
 		}
 		if err != nil {
 			return len(ended), err
@@ -43,10 +28,12 @@ func (q *Queue) dead(ctx context.Context, c store.DeadCall, ids []string, limit 
 	return len(ended), nil
 }
 
-func (q *Queue) deadOldest(ctx context.Context, c store.DeadCall, limit int, ended map[string]bool) error {
-	for _, s := range *q.shards.Load() {
+func (q *Queue) deadOldest(ctx context.Context, c store.DeadCall, ended map[string]bool) error {
+	limit := c.Limit
+	for _, s := range *q.Shards.all.Load() {
 		for len(ended) < limit {
-			n, err := q.someDead(ctx, s, c, min(store.DeadStep, limit-len(ended)), nil, ended)
+			c.Limit = min(store.DeadStep, limit-len(ended))
+			n, err := q.someDead(ctx, s, c, ended)
 			if err != nil {
 				return err
 			}
@@ -58,16 +45,18 @@ func (q *Queue) deadOldest(ctx context.Context, c store.DeadCall, limit int, end
 	return nil
 }
 
-func (q *Queue) deadIDs(ctx context.Context, c store.DeadCall, ids []string, ended map[string]bool) error {
-	for chunk := range slices.Chunk(ids, store.DeadStep) {
-		chunk, err := q.deadEverywhere(ctx, c.Topic, chunk)
-		for _, s := range *q.shards.Load() {
-			if err == nil && len(chunk) > 0 {
-				_, err = q.someDead(ctx, s, c, 0, chunk, ended)
-			}
-		}
-		if err != nil {
+func (q *Queue) deadIDs(ctx context.Context, c store.DeadCall, ended map[string]bool) (err error) {
+	for chunk := range slices.Chunk(c.IDs, store.DeadStep) {
+		if c.IDs, err = q.deadEverywhere(ctx, c.Topic, chunk); err != nil {
 			return err
+		}
+		for _, s := range *q.Shards.all.Load() {
+			if len(c.IDs) == 0 {
+				break
+			}
+			if _, err := q.someDead(ctx, s, c, ended); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -76,7 +65,7 @@ func (q *Queue) deadIDs(ctx context.Context, c store.DeadCall, ids []string, end
 // deadEverywhere returns the ids of jobs that have no copy in another state. A push that faults delayed may be stored
 // in two shards: if only its dead copy were deleted, the other would still be called.
 func (q *Queue) deadEverywhere(ctx context.Context, topic string, ids []string) ([]string, error) {
-	shards := *q.shards.Load()
+	shards := *q.Shards.all.Load()
 	if len(shards) < 2 {
 		return ids, nil
 	}
@@ -85,7 +74,7 @@ func (q *Queue) deadEverywhere(ctx context.Context, topic string, ids []string) 
 		refs[i] = store.Ref{Topic: topic, ID: id}
 	}
 	for _, s := range shards {
-		jobs, err := s.GetLive(ctx, refs)
+		jobs, err := store.Live(s.Read(ctx, refs))
 		if err != nil {
 			return nil, err
 		}
@@ -98,11 +87,11 @@ func (q *Queue) deadEverywhere(ctx context.Context, topic string, ids []string) 
 	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return alive[id] }), nil
 }
 
-// someDead re-drives or deletes dead jobs in one call of the script, records that, and adds them to ended.
+// someDead redrives or deletes dead jobs in one call of the script, records that, and adds them to ended.
 func (q *Queue) someDead(
-	ctx context.Context, s *store.Shard, c store.DeadCall, limit int, ids []string, ended map[string]bool,
+	ctx context.Context, s *store.Shard, c store.DeadCall, ended map[string]bool,
 ) (int, error) {
-	jobs, err := s.EndDead(ctx, c, limit, ids)
+	jobs, err := s.BucketOf(c.Topic).EndDead(ctx, c)
 	if err != nil {
 		return 0, err
 	}

@@ -16,8 +16,9 @@ import (
 func (q *Queue) removeAll(ctx context.Context, topic, id string, m store.Match) (window time.Duration, err error) {
 	found := false
 	var missed, unsafe, unsafeGone error // unsafeGone: an earlier deletion may not have reached a replica
-	for _, s := range q.searchOrder(topic, id) {
-		r, err := s.Remove(ctx, topic, id, m, q.durability(topic))
+	for _, s := range q.Shards.searchOrder(topic, id) {
+		b := s.BucketOf(topic)
+		r, err := b.Remove(ctx, topic, id, m, q.durability(topic))
 		if r.Gone != nil {
 			if err := q.record(ctx, store.Deleted, *r.Gone); err != nil {
 				return window, err
@@ -40,7 +41,7 @@ func (q *Queue) removeAll(ctx context.Context, topic, id string, m store.Match) 
 		m = nil // a copy has another ETag
 		found = true
 		if r.Job.State == store.Running {
-			window = max(window, s.StartWindow(ctx, s.BucketOf(topic)))
+			window = max(window, b.StartWindow(ctx))
 		}
 		if err := q.record(ctx, store.Deleted, *r.Job); err != nil {
 			return window, err
@@ -54,17 +55,12 @@ func (q *Queue) removeAll(ctx context.Context, topic, id string, m store.Match) 
 	case unsafeGone != nil:
 		return 0, unsafeGone
 	}
-	return 0, q.orAbsent(ctx, topic, id, fmt.Errorf("%s/%s: %w", topic, id, store.ErrNotFound))
+	return 0, q.Shards.orAbsent(ctx, topic, id, fmt.Errorf("%s/%s: %w", topic, id, store.ErrNotFound))
 }
 
-// Delete removes a job in any state. After it returns nil, no callback of the job starts; one that has started goes on.
-// Errors: ErrNotFound, *UnavailableError.
-func (q *Queue) Delete(ctx context.Context, topic, id string) error {
-	return q.DeleteIf(ctx, topic, id, nil)
-}
-
-// DeleteIf is Delete under a condition. Errors: as Delete, and ErrChanged.
-func (q *Queue) DeleteIf(ctx context.Context, topic, id string, m store.Match) error {
+// Delete removes a job in any state if it matches. After it returns nil, no callback of the job starts; one that has
+// started goes on. Errors: ErrNotFound, ErrChanged, *UnavailableError.
+func (q *Queue) Delete(ctx context.Context, topic, id string, m store.Match) error {
 	window, err := q.removeAll(ctx, topic, id, m)
 	if err == nil || store.Stored(err) {
 		err = cmp.Or(store.Outwait(ctx, window), err)

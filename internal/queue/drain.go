@@ -23,12 +23,12 @@ import (
 // not answer or no active one is up.
 func (q *Queue) Drain(ctx context.Context, s *store.Shard, holder string) (moved int, err error) {
 	m := &mover{queue: q, from: s, holder: holder}
-	for bucket := range s.Buckets() {
+	for _, b := range s.Buckets() {
 		topics := map[string]store.Stats{}
-		err := s.CountAll(ctx, bucket, "", "", topics)
+		err := b.CountAll(ctx, "", "", topics)
 		for topic, n := range topics {
 			if err == nil && !store.IsNamespace(topic) {
-				err = m.topic(ctx, bucket, topic, n)
+				err = m.topic(ctx, b, topic, n)
 			}
 		}
 		if err == nil {
@@ -51,44 +51,44 @@ type mover struct {
 
 // mayGoOn reports whether the shard is still draining and this process is the one that moves jobs now.
 func (m *mover) mayGoOn(ctx context.Context) (bool, error) {
-	may, err := m.from.MayMove(ctx, m.holder, m.moved-m.counted)
+	may, err := mayMove(ctx, m.from, m.holder, m.moved-m.counted)
 	m.counted = m.moved
 	return may && m.from.State() != "active", err
 }
 
-func (m *mover) topic(ctx context.Context, bucket int, topic string, n store.Stats) error {
+func (m *mover) topic(ctx context.Context, b *store.Bucket, topic string, n store.Stats) error {
 	if n.Ready > 0 {
 		if ok, err := m.mayGoOn(ctx); err != nil || !ok {
 			return err
 		}
-		if err := m.from.PutOff(ctx, bucket, topic, m.queue.opts.Pace.Stuck, m.queue.opts.Pace.PutOff); err != nil {
+		if err := postpone(ctx, b, topic, m.queue.opts.Pace.Stuck, m.queue.opts.Pace.PutOff); err != nil {
 			return err
 		}
 	}
 	if n.Delayed+n.Ready > 0 {
-		if err := m.all(ctx, topic, store.Delayed); err != nil {
+		if err := m.all(ctx, b, topic, store.Delayed); err != nil {
 			return err
 		}
 	}
 	if n.Dead > 0 {
-		return m.all(ctx, topic, store.Dead)
+		return m.all(ctx, b, topic, store.Dead)
 	}
 	return nil
 }
 
 // all moves the jobs of a topic in a state. It pauses for as long as it works, so that it hardly slows down the shard.
-func (m *mover) all(ctx context.Context, topic string, state store.State) error {
+func (m *mover) all(ctx context.Context, b *store.Bucket, topic string, state store.State) error {
 	for cursor := ""; ; {
 		ok, err := m.mayGoOn(ctx)
 		if err != nil || !ok {
 			return err
 		}
 		began := time.Now()
-		jobs, next, err := m.from.ListStep(ctx, topic, state, cursor, store.MoveStep, "")
+		jobs, next, err := b.List(ctx, topic, state, cursor, moveStep, "")
 		if err != nil {
 			return err
 		}
-		if err := m.some(ctx, began, topic, jobs); err != nil {
+		if err := m.some(ctx, began, b, topic, jobs); err != nil {
 			return err
 		}
 		if next == "" {
@@ -104,14 +104,16 @@ func (m *mover) all(ctx context.Context, topic string, state store.State) error 
 }
 
 // some moves those of the listed jobs that are due late enough.
-func (m *mover) some(ctx context.Context, began time.Time, topic string, listed []store.Job) error {
-	cases, err := m.from.Cases(ctx, topic, listed, m.queue.opts.Pace.Ahead)
-	if err != nil || len(cases) == 0 {
+func (m *mover) some(
+	ctx context.Context, began time.Time, b *store.Bucket, topic string, listed []store.Job,
+) error {
+	list, err := readMoving(ctx, b, topic, listed, m.queue.opts.Pace.Ahead)
+	if err != nil || len(list) == 0 {
 		return err
 	}
-	byShard := map[*store.Shard][]*store.Moving{}
-	for _, c := range cases {
-		order := m.queue.activeFor(topic, c.Job.ID)
+	byShard := map[*store.Shard][]*moving{}
+	for _, c := range list {
+		order := m.queue.Shards.activeFor(topic, c.ID)
 		// The shard itself is in the list when it has become active again: a job moved there would be removed.
 		i := slices.IndexFunc(order, func(s *store.Shard) bool { return s != m.from && s.Up() })
 		if i < 0 {
@@ -120,8 +122,8 @@ func (m *mover) some(ctx context.Context, began time.Time, topic string, listed 
 		byShard[order[i]] = append(byShard[order[i]], c)
 	}
 	for to, list := range byShard {
-		for chunk := range slices.Chunk(list, store.RestoreStep) {
-			if err := m.move(ctx, began, to, chunk); err != nil {
+		for chunk := range slices.Chunk(list, restoreStep) {
+			if err := m.move(ctx, began, b, to.BucketOf(topic), chunk); err != nil {
 				return err
 			}
 		}
@@ -131,22 +133,22 @@ func (m *mover) some(ctx context.Context, began time.Time, topic string, listed 
 
 // move stores jobs in another shard, records that, and removes them here; if a job cannot be removed here, it removes
 // the copy. An error in between leaves jobs in both shards until the next call of Drain.
-func (m *mover) move(ctx context.Context, began time.Time, to *store.Shard, list []*store.Moving) error {
-	if err := to.CopyOf(ctx, began.Add(m.queue.opts.Pace.Within), list); err != nil {
+func (m *mover) move(ctx context.Context, began time.Time, from, to *store.Bucket, list []*moving) error {
+	if err := copyTo(ctx, to, began.Add(m.queue.opts.Pace.Within), list); err != nil {
 		return err
 	}
-	copied := slices.DeleteFunc(slices.Clone(list), func(c *store.Moving) bool { return c.Copied == 0 })
-	others, err := to.Others(ctx, list)
+	copied := slices.DeleteFunc(slices.Clone(list), func(c *moving) bool { return c.copied == 0 })
+	others, err := othersOf(ctx, to.Shard(), list)
 	if err == nil {
-		err = m.queue.moved(ctx, to, slices.Concat(copied, others))
+		err = m.queue.moved(ctx, to.Shard(), slices.Concat(copied, others))
 	}
 	if err == nil {
-		err = m.replicated(ctx, to, list[0].Job.Topic)
+		err = m.replicated(ctx, to, list[0].Topic)
 	}
 	if err != nil {
 		return errors.Join(err, m.undo(ctx, to, copied))
 	}
-	left, err := m.from.Leave(ctx, list, func(c *store.Moving) int64 { return c.Read })
+	left, err := leave(ctx, from, list, func(c *moving) int64 { return c.read })
 	if err != nil {
 		return err
 	}
@@ -154,48 +156,48 @@ func (m *mover) move(ctx context.Context, began time.Time, to *store.Shard, list
 	if err := m.queue.left(ctx, m.from, left); err != nil {
 		return err
 	}
-	stayed := slices.DeleteFunc(copied, func(c *store.Moving) bool { return slices.Contains(left, c) })
+	stayed := slices.DeleteFunc(copied, func(c *moving) bool { return slices.Contains(left, c) })
 	return m.undo(ctx, to, stayed)
 }
 
 // undo removes copies.
-func (m *mover) undo(ctx context.Context, to *store.Shard, copied []*store.Moving) error {
-	gone, err := to.Leave(ctx, copied, func(c *store.Moving) int64 { return max(c.Copied, -c.Copied) })
+func (m *mover) undo(ctx context.Context, to *store.Bucket, copied []*moving) error {
+	gone, err := leave(ctx, to, copied, (*moving).copyRevision)
 	if err != nil {
 		return err
 	}
-	return m.queue.left(ctx, to, gone)
+	return m.queue.left(ctx, to.Shard(), gone)
 }
 
 // replicated waits until a replica of the other shard has the copies, if the topic's durability requires it.
-func (m *mover) replicated(ctx context.Context, to *store.Shard, topic string) error {
+func (m *mover) replicated(ctx context.Context, to *store.Bucket, topic string) error {
 	if m.queue.durability(topic) == store.Memory {
 		return nil
 	}
-	if err := to.AwaitReplica(ctx, to.BucketOf(topic)); err != nil {
+	if err := to.AwaitReplica(ctx); err != nil {
 		return fmt.Errorf(
-			"move jobs of %s, whose durability is %s, to shard %s: %w", topic, store.Replica, to.Name(), err)
+			"move jobs of %s, whose durability is %s, to shard %s: %w", topic, store.Replica, to.Shard().Name(), err)
 	}
 	return nil
 }
 
 // left records which jobs have left for another shard.
-func (q *Queue) left(ctx context.Context, s *store.Shard, list []*store.Moving) error {
+func (q *Queue) left(ctx context.Context, s *store.Shard, list []*moving) error {
 	jobs := make([]store.Job, len(list))
 	for i, c := range list {
 		jobs[i] = store.Job{
-			Topic: c.Job.Topic, ID: c.Job.ID, Shard: s.Name(), CreatedAt: c.Job.CreatedAt, Revision: c.Revision,
+			Topic: c.Topic, ID: c.ID, Shard: s.Name(), CreatedAt: c.CreatedAt, Revision: c.revision,
 		}
 	}
 	return q.record(ctx, store.MovedOut, jobs...)
 }
 
 // moved records that jobs are now in another shard.
-func (q *Queue) moved(ctx context.Context, s *store.Shard, list []*store.Moving) error {
+func (q *Queue) moved(ctx context.Context, s *store.Shard, list []*moving) error {
 	jobs := make([]store.Job, len(list))
 	for i, c := range list {
 		jobs[i] = c.Job
-		jobs[i].Shard, jobs[i].Revision = s.Name(), c.Revision
+		jobs[i].Shard, jobs[i].Revision = s.Name(), c.revision
 	}
 	return q.record(ctx, store.MovedIn, jobs...)
 }

@@ -33,10 +33,10 @@ func draining(t *testing.T, o store.Options, ids ...string) (q *queue.Queue, a, 
 			}
 			shards = append(shards, store.ShardConfig{Name: name, URL: urls[name], State: state})
 		}
-		if err := q.SetShards(t.Context(), shards); err != nil {
+		if err := q.Shards.Set(shards); err != nil {
 			t.Fatal(err)
 		}
-		return q.Shards()
+		return q.Shards.All()
 	}
 	for _, s := range states("active", "draining") {
 		wait.For(t, "the shard is adopted", func() bool { return queuetest.Adopt(t.Context(), s) == nil })
@@ -54,7 +54,7 @@ func draining(t *testing.T, o store.Options, ids ...string) (q *queue.Queue, a, 
 func TestNoJobIsMovedToItsOwnShard(t *testing.T) {
 	q, a, _ := draining(t, store.Options{}, "1", "2", "3")
 	a.SetState("active")
-	if err := q.SomeForTest(t.Context(), a, "t", []store.Job{{ID: "1"}, {ID: "2"}, {ID: "3"}}); err != nil {
+	if err := q.Some(t.Context(), a, "t", []store.Job{{ID: "1"}, {ID: "2"}, {ID: "3"}}); err != nil {
 		t.Error(err)
 	}
 	if n, err := q.Stats(t.Context(), []string{"t"}); err != nil || n["t"].Delayed != 3 {
@@ -80,7 +80,7 @@ func TestACopyThatIsRemovedAgainIsRecorded(t *testing.T) {
 		}
 		return nil
 	}}, "1")
-	list, err := a.Cases(t.Context(), "t", []store.Job{{ID: "1"}}, 0)
+	list, err := queue.ReadMoving(t.Context(), a, "t", "1")
 	if err != nil || len(list) != 1 {
 		t.Fatal(list, err)
 	}
@@ -88,7 +88,7 @@ func TestACopyThatIsRemovedAgainIsRecorded(t *testing.T) {
 	if _, err := q.Change(t.Context(), "t", "1", store.Change{Delay: &later}); err != nil {
 		t.Fatal(err)
 	}
-	if err := q.MoveForTest(t.Context(), a, b, list); err != nil {
+	if err := q.Move(t.Context(), a, b, list); err != nil {
 		t.Fatal(err)
 	}
 	if j, err := q.Get(t.Context(), "t", "1"); err != nil || j.Shard != "a" ||

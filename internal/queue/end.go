@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/wakecall/wakecall/internal/store"
@@ -17,11 +16,7 @@ import (
 func (q *Queue) End(ctx context.Context, list []store.End) []store.Ended {
 	list = slices.Clone(list)
 	done := make([]store.Ended, len(list))
-	type place struct {
-		s      *store.Shard
-		bucket int
-	}
-	by := map[place][]int{}
+	by := map[*store.Bucket][]int{}
 	var asked sync.WaitGroup
 	defer asked.Wait()
 	for i := range list {
@@ -31,23 +26,23 @@ func (q *Queue) End(ctx context.Context, list []store.End) []store.Ended {
 			asked.Go(func() { done[i] = q.endByID(ctx, list[i]) })
 			continue
 		}
-		s := q.ShardNamed(l.Shard)
+		s := q.Shards.Named(l.Shard)
 		if s == nil {
 			err := fmt.Errorf("%s/%s: its shard is no longer in use: %w", l.Topic, l.ID, store.ErrLease)
 			done[i] = store.Ended{Err: err, Ref: l.Ref, Verb: list[i].Verb}
 			continue
 		}
-		p := place{s, s.BucketOf(l.Topic)}
-		by[p] = append(by[p], i)
+		b := s.BucketOf(l.Topic)
+		by[b] = append(by[b], i)
 	}
-	for p, which := range by {
+	for b, which := range by {
 		asked.Go(func() {
 			for chunk := range slices.Chunk(which, store.EndLimit) {
 				some := make([]store.End, len(chunk))
 				for k, i := range chunk {
 					some[k] = list[i]
 				}
-				for k, d := range p.s.EndTogether(ctx, p.bucket, some) {
+				for k, d := range b.EndTogether(ctx, some) {
 					done[chunk[k]] = d
 				}
 			}
@@ -56,26 +51,13 @@ func (q *Queue) End(ctx context.Context, list []store.End) []store.Ended {
 	return done
 }
 
-// ShardNamed returns the shard that has a name, or else one that had it: a lease has the name at its time.
-func (q *Queue) ShardNamed(name string) (former *store.Shard) {
-	for _, s := range *q.shards.Load() {
-		if s.Name() == name {
-			return s
-		}
-		if slices.Contains(strings.Fields(s.Former()), name) {
-			former = s
-		}
-	}
-	return former
-}
-
 // endByID looks for the job in all shards that may have it.
 func (q *Queue) endByID(ctx context.Context, e store.End) (d store.Ended) {
-	err := q.search(e.Topic, e.ID, func(s *store.Shard) (bool, error) {
-		d = s.EndTogether(ctx, s.BucketOf(e.Topic), []store.End{e})[0]
+	err := q.Shards.search(e.Topic, e.ID, func(b *store.Bucket) (bool, error) {
+		d = b.EndTogether(ctx, []store.End{e})[0]
 		return !errors.Is(d.Err, store.ErrNotFound), store.UnavailableOnly(d.Err)
 	})
-	if err = q.orAbsent(ctx, e.Topic, e.ID, err); err != nil {
+	if err = q.Shards.orAbsent(ctx, e.Topic, e.ID, err); err != nil {
 		d = store.Ended{Err: err, Ref: e.Ref, Verb: e.Verb}
 	}
 	return d

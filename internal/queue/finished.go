@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,19 +8,6 @@ import (
 
 	"github.com/wakecall/wakecall/internal/store"
 )
-
-// Recall returns a job as Get does, or else the finished one that is remembered.
-func (q *Queue) Recall(ctx context.Context, topic, id string) (*store.Job, error) {
-	j, err := q.Get(ctx, topic, id)
-	if !errors.Is(err, store.ErrNotFound) && !store.IsAbsent(err) {
-		return j, err
-	}
-	found, missed := q.Find(ctx, id, []string{topic})
-	if len(found) == 0 {
-		return nil, cmp.Or(missed, err)
-	}
-	return found[0], nil
-}
 
 // finishedSteps bounds the calls of the script for one page of a list of finished jobs: a prefix may match few.
 const finishedSteps = 100
@@ -31,16 +17,16 @@ const finishedSteps = 100
 func (q *Queue) ListFinished(
 	ctx context.Context, topic, prefix, cursor string, limit int,
 ) ([]store.Job, string, error) {
-	return q.list(store.Finished, cursor, limit, finishedSteps,
-		func(s *store.Shard, inner string, limit int) ([]store.Job, string, error) {
-			return s.ListStep(ctx, topic, store.Finished, inner, limit, prefix)
+	return q.list(topic, store.Finished, cursor, limit, finishedSteps,
+		func(b *store.Bucket, inner string, limit int) ([]store.Job, string, error) {
+			return b.List(ctx, topic, store.Finished, inner, limit, prefix)
 		})
 }
 
 // Resend pushes a finished job again under its id, due now. Errors: ErrNotFound, ErrAlive, ErrBodyGone,
 // *UnavailableError.
 func (q *Queue) Resend(ctx context.Context, topic, id string) (*store.Job, error) {
-	j, err := q.Recall(ctx, topic, id)
+	j, err := q.Get(ctx, topic, id, store.Finished)
 	switch {
 	case err != nil:
 		return nil, err

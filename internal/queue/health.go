@@ -9,7 +9,7 @@ import (
 
 // Health asks all shards concurrently.
 func (q *Queue) Health(ctx context.Context) []store.ShardHealth {
-	shards := q.Shards()
+	shards := q.Shards.All()
 	list := make([]store.ShardHealth, len(shards))
 	var wg sync.WaitGroup
 	for i, s := range shards {

@@ -19,10 +19,10 @@ func (q *Queue) List(
 	if store.IsNamespace(topic) {
 		return q.listMembers(ctx, topic, state, cursor, limit)
 	}
-	step := func(s *store.Shard, inner string, limit int) ([]store.Job, string, error) {
-		return s.ListStep(ctx, topic, state, inner, limit, "")
+	step := func(b *store.Bucket, inner string, limit int) ([]store.Job, string, error) {
+		return b.List(ctx, topic, state, inner, limit, "")
 	}
-	return q.list(state, cursor, limit, math.MaxInt, step)
+	return q.list(topic, state, cursor, limit, math.MaxInt, step)
 }
 
 // listMembers lists the jobs of a namespace. Its cursor is the name of a topic and, after a space, the cursor in that
@@ -67,15 +67,15 @@ func memberCursor(topic, inner string) string {
 
 // list asks the shards in turn, with at most steps calls.
 func (q *Queue) list(
-	state store.State, cursor string, limit, steps int,
-	step func(s *store.Shard, inner string, limit int) ([]store.Job, string, error),
+	topic string, state store.State, cursor string, limit, steps int,
+	step func(b *store.Bucket, inner string, limit int) ([]store.Job, string, error),
 ) ([]store.Job, string, error) {
 	name, inner, err := decodeCursor(state, cursor)
 	if err != nil {
 		return nil, "", err
 	}
 	jobs := []store.Job{}
-	for _, s := range *q.shards.Load() {
+	for _, s := range *q.Shards.all.Load() {
 		if s.Name() < name {
 			continue
 		}
@@ -83,7 +83,7 @@ func (q *Queue) list(
 			inner = ""
 		}
 		for {
-			found, next, err := step(s, inner, min(store.ListStep, limit-len(jobs)))
+			found, next, err := step(s.BucketOf(topic), inner, min(store.ListStep, limit-len(jobs)))
 			if err != nil {
 				return nil, "", err
 			}
@@ -106,7 +106,7 @@ func (q *Queue) list(
 
 // cursorBehind returns the cursor at the beginning of the shard after name, or "".
 func (q *Queue) cursorBehind(name string) string {
-	for _, s := range *q.shards.Load() {
+	for _, s := range *q.Shards.all.Load() {
 		if s.Name() > name {
 			return encodeCursor(s.Name(), "")
 		}
@@ -137,8 +137,8 @@ func decodeCursor(state store.State, c string) (shard, inner string, err error) 
 // First returns ready jobs of a topic with an order of its own, from each shard the first ones in that order. Long
 // bodies, and attempts but the last, are left out. Errors: *UnavailableError.
 func (q *Queue) First(ctx context.Context, topic string) (jobs []store.Job, err error) {
-	for _, s := range *q.shards.Load() {
-		some, err := s.First(ctx, topic)
+	for _, s := range *q.Shards.all.Load() {
+		some, err := s.BucketOf(topic).First(ctx, topic)
 		if err != nil {
 			return nil, err
 		}

@@ -15,7 +15,7 @@ import (
 func (q *Queue) Push(ctx context.Context, p store.Push) store.Result {
 	p.Via = store.ViaOf(ctx)
 	push := []store.Push{p}
-	shards := *q.shards.Load()
+	shards := *q.Shards.all.Load()
 	if len(shards) != 1 || shards[0].State() != "active" || validatePush(&p) != nil {
 		return q.PushBatch(ctx, push)[0]
 	}
@@ -34,7 +34,7 @@ func (q *Queue) PushBatch(ctx context.Context, pushes []store.Push) []store.Resu
 func (q *Queue) pushBatch(ctx context.Context, pushes []store.Push) []store.Result {
 	b := &pushBatch{
 		q: q, began: time.Now(), pushes: pushes, results: make([]store.Result, len(pushes)),
-		replaced: map[int][]*store.Shard{},
+		replaced: map[int][]*store.Bucket{},
 	}
 	todo := make([]int, 0, len(pushes))
 	for i := range pushes {
@@ -42,7 +42,7 @@ func (q *Queue) pushBatch(ctx context.Context, pushes []store.Push) []store.Resu
 			todo = append(todo, i)
 		}
 	}
-	if len(*q.shards.Load()) > 1 {
+	if len(*q.Shards.all.Load()) > 1 {
 		todo = b.answerExisting(ctx, todo)
 	}
 	none := &store.UnavailableError{Reason: "down", RetryAfter: time.Second, Err: q.noShard()}
@@ -73,17 +73,16 @@ func validatePush(p *store.Push) error {
 
 // destination is where pushes of a topic go: those of one destination share calls.
 type destination struct {
-	shard      *store.Shard
-	bucket     int
+	bucket     *store.Bucket
 	durability store.Durability
 }
 
 func (q *Queue) destination(s *store.Shard, topic string) destination {
-	return destination{s, s.BucketOf(topic), q.durability(topic)}
+	return destination{s.BucketOf(topic), q.durability(topic)}
 }
 
 func (d destination) push(ctx context.Context, pushes []store.Push) []store.Result {
-	return d.shard.Push(ctx, d.bucket, d.durability, pushes)
+	return d.bucket.Push(ctx, d.durability, pushes)
 }
 
 // pushBatch holds pushes that may go to several shards. Indexes name the jobs.
@@ -92,7 +91,7 @@ type pushBatch struct {
 	began    time.Time
 	pushes   []store.Push
 	results  []store.Result
-	replaced map[int][]*store.Shard // shards that have a job which the push replaces
+	replaced map[int][]*store.Bucket // buckets that have a job which the push replaces
 }
 
 // store pushes each job to the next shard of its order, to all shards and buckets concurrently. It returns the jobs
@@ -102,7 +101,7 @@ func (b *pushBatch) store(ctx context.Context, todo []int, try int) (failed []in
 	to := map[destination][]int{}
 	for _, i := range todo {
 		p := &b.pushes[i]
-		if order := b.q.activeFor(p.Topic, p.ID); try < len(order) {
+		if order := b.q.Shards.activeFor(p.Topic, p.ID); try < len(order) {
 			pushes := b.q.destination(order[try], p.Topic)
 			to[pushes] = append(to[pushes], i)
 		}
@@ -127,7 +126,7 @@ func (b *pushBatch) store(ctx context.Context, todo []int, try int) (failed []in
 		for _, i := range which {
 			var un *store.UnavailableError
 			if errors.As(b.results[i].Err, &un) && un.Reason != "journal" && un.Reason != store.Absent && !un.Stored &&
-				!b.heldBy(i, pushes.shard) {
+				!b.heldBy(i, pushes.bucket) {
 				failed = append(failed, i)
 			}
 		}
@@ -136,8 +135,8 @@ func (b *pushBatch) store(ctx context.Context, todo []int, try int) (failed []in
 	return failed
 }
 
-// heldBy reports whether a shard has the job that a push replaces.
-func (b *pushBatch) heldBy(i int, s *store.Shard) bool { return slices.Contains(b.replaced[i], s) }
+// heldBy reports whether a bucket has the job that a push replaces.
+func (b *pushBatch) heldBy(i int, in *store.Bucket) bool { return slices.Contains(b.replaced[i], in) }
 
 func (b *pushBatch) storeIn(ctx context.Context, to destination, which []int) {
 	list := b.pushes
@@ -156,7 +155,7 @@ func (b *pushBatch) storeIn(ctx context.Context, to destination, which []int) {
 // batch began, so they get an instant instead of a delay. The clock of this shard is known to within the time of a
 // request: no copy is due before its delay has passed, nor before the time that is answered.
 func (b *pushBatch) storeElsewhere(ctx context.Context, to destination, which []int) {
-	least, most, err := to.shard.ClockOf(ctx, to.bucket)
+	clock, err := to.bucket.Clock(ctx)
 	if err != nil {
 		for _, i := range which {
 			b.results[i] = store.Result{Err: err}
@@ -168,8 +167,8 @@ func (b *pushBatch) storeElsewhere(ctx context.Context, to destination, which []
 		p := &b.pushes[i]
 		if ms, instant := store.AskedTime(p); !instant {
 			delay := time.Duration(ms) * time.Millisecond
-			answers[i] = least(b.began).Add(delay).Truncate(time.Millisecond).UTC()
-			p.DueAt, p.Delay = most(b.began).Add(delay).UTC(), 0
+			answers[i] = clock.Least(b.began).Add(delay).Truncate(time.Millisecond).UTC()
+			p.DueAt, p.Delay = clock.Most(b.began).Add(delay).UTC(), 0
 		}
 	}
 	b.storeIn(ctx, to, which)
@@ -190,7 +189,7 @@ func (b *pushBatch) answerExisting(ctx context.Context, todo []int) (rest []int)
 		if p.Fresh {
 			continue
 		}
-		for k, s := range b.q.order(p.Topic, p.ID) {
+		for k, s := range b.q.Shards.order(p.Topic, p.ID) {
 			// The push script finds it in its home. Replace must know before, since it then goes to no other shard.
 			if k > 0 || s.State() != "active" || p.OnDuplicate == store.Replace {
 				away[s] = append(away[s], i)
@@ -207,7 +206,7 @@ func (b *pushBatch) answerExisting(ctx context.Context, todo []int) (rest []int)
 			for k, i := range which {
 				refs[k] = store.Ref{Topic: b.pushes[i].Topic, ID: b.pushes[i].ID}
 			}
-			found, err := s.GetAll(ctx, refs) // a shard that does not answer counts as without the jobs
+			found, err := s.Read(ctx, refs) // a shard that does not answer counts as without the jobs
 			b.dropFinished(which, found)
 			unsafe := b.confirmKept(ctx, s, which, found)
 			mu.Lock()
@@ -243,12 +242,12 @@ func (b *pushBatch) refuseReplace(i int, missed map[*store.Shard]error) bool {
 	if p.OnDuplicate != store.Replace || p.Fresh {
 		return false
 	}
-	for _, s := range b.q.order(p.Topic, p.ID) {
+	for _, s := range b.q.Shards.order(p.Topic, p.ID) {
 		if err := missed[s]; err != nil {
 			b.results[i] = store.Result{Err: err}
 			return true
 		}
-		if b.heldBy(i, s) {
+		if b.heldBy(i, s.BucketOf(p.Topic)) {
 			return false
 		}
 	}
@@ -259,7 +258,7 @@ func (b *pushBatch) refuseReplace(i int, missed map[*store.Shard]error) bool {
 // shard.
 func (b *pushBatch) found(i int, s *store.Shard, job *store.Job, unsafe error) (answered bool) {
 	if b.pushes[i].OnDuplicate == store.Replace {
-		b.replaced[i] = append(b.replaced[i], s)
+		b.replaced[i] = append(b.replaced[i], s.BucketOf(b.pushes[i].Topic))
 		return false
 	}
 	b.results[i] = store.DuplicateOf(&b.pushes[i], job)
@@ -273,7 +272,7 @@ func (b *pushBatch) found(i int, s *store.Shard, job *store.Job, unsafe error) (
 // by push, why no replica has confirmed.
 func (b *pushBatch) confirmKept(ctx context.Context, s *store.Shard, which []int, found []*store.Job) map[int]error {
 	unsafe := map[int]error{}
-	waited := map[int]error{} // by bucket
+	waited := map[*store.Bucket]error{}
 	for k, i := range which {
 		p := &b.pushes[i]
 		if found[k] == nil || p.OnDuplicate != store.Keep || b.q.durability(p.Topic) == store.Memory {
@@ -281,10 +280,10 @@ func (b *pushBatch) confirmKept(ctx context.Context, s *store.Shard, which []int
 		}
 		bucket := s.BucketOf(p.Topic)
 		if _, ok := waited[bucket]; !ok {
-			waited[bucket] = s.AwaitReplica(ctx, bucket)
+			waited[bucket] = bucket.AwaitReplica(ctx)
 		}
 		if err := waited[bucket]; err != nil {
-			unsafe[i] = s.NotReplicated("push", p.Topic, p.ID, err)
+			unsafe[i] = bucket.NotReplicated("push", p.Topic, p.ID, err)
 		}
 	}
 	return unsafe
@@ -319,11 +318,11 @@ func (b *pushBatch) removeReplaced(ctx context.Context) {
 		if r.Err != nil && !store.Stored(r.Err) {
 			continue
 		}
-		for _, s := range holders {
-			if s.Name() == r.Job.Shard { // its script has replaced the job
+		for _, in := range holders {
+			if in.Shard().Name() == r.Job.Shard { // its script has replaced the job
 				continue
 			}
-			removed, err := s.Remove(ctx, b.pushes[i].Topic, b.pushes[i].ID, nil, store.Memory)
+			removed, err := in.Remove(ctx, b.pushes[i].Topic, b.pushes[i].ID, nil, store.Memory)
 			if err == nil && removed.Job != nil {
 				err = b.q.record(ctx, store.MovedOut, *removed.Job)
 			}

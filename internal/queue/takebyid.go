@@ -10,12 +10,12 @@ import (
 // one start again. Errors: ErrNotFound, also for a running job, *UnavailableError.
 func (q *Queue) TakeByID(ctx context.Context, topic, id string) (job *store.Job, err error) {
 	token := store.NewToken()
-	err = q.search(topic, id, func(s *store.Shard) (bool, error) {
-		job, err = s.TakeByID(ctx, topic, id, token)
+	err = q.Shards.search(topic, id, func(b *store.Bucket) (bool, error) {
+		job, err = b.TakeByID(ctx, topic, id, token)
 		return job != nil, err
 	})
 	if err != nil {
-		return nil, q.orAbsent(ctx, topic, id, err)
+		return nil, q.Shards.orAbsent(ctx, topic, id, err)
 	}
 	if err := q.record(ctx, store.Redriven, *job); err != nil {
 		q.End(ctx, store.Released([]store.Job{*job})) // otherwise its lease would expire, which counts an attempt

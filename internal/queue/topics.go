@@ -15,24 +15,17 @@ import (
 // SetTopics sets the limits of all topics on every shard. all yields the current topics; the queue calls it again
 // whenever a shard may have other limits, so a shard that is down or refuses writes gets them later. Each active shard
 // gets its share of MaxInFlight, at least one, and of RateLimit, and enforces it exactly.
-func (q *Queue) SetTopics(ctx context.Context, all iter.Seq[store.TopicConf]) error {
-	return q.changeTopics(ctx, all, nil)
-}
-
-// UpdateTopics sets the limits of topics that changed since SetTopics. A process that did not call SetTopics leaves the
-// other topics to one that did.
-func (q *Queue) UpdateTopics(ctx context.Context, changed []store.TopicConf) error {
-	return q.changeTopics(ctx, nil, changed)
-}
-
-func (q *Queue) changeTopics(ctx context.Context, all iter.Seq[store.TopicConf], changed []store.TopicConf) error {
+//
+// Without all it sets the limits of topics that changed since. A process that never sets all leaves the other topics to
+// one that does.
+func (q *Queue) SetTopics(ctx context.Context, all iter.Seq[store.TopicConf], changed ...store.TopicConf) error {
 	q.mu.Lock()
 	if all != nil {
 		q.topics = all
 	}
 	q.topicsVersion++
 	q.mu.Unlock()
-	return q.syncTopics(ctx, changed, (*q.shards.Load())...)
+	return q.syncTopics(ctx, changed, (*q.Shards.all.Load())...)
 }
 
 // syncTopics updates shards to the current version of the topics' limits: with the topics that changed since the
@@ -46,16 +39,11 @@ func (q *Queue) syncTopics(ctx context.Context, changed []store.TopicConf, shard
 	}
 	var errs []error
 	for _, s := range shards {
-		if err := s.Configure(ctx, version, all, changed, len(*q.takers.Load())); err != nil {
+		if err := s.Configure(ctx, version, all, changed, len(*q.Shards.active.Load())); err != nil {
 			errs = append(errs, fmt.Errorf("set the limits of topics: %w", err))
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// LimitBucket sets the limits of all topics of a bucket that is about to be opened and may have lost them.
-func (q *Queue) LimitBucket(ctx context.Context, s *store.Shard, bucket int, all iter.Seq[store.TopicConf]) error {
-	return s.SendTopics(ctx, bucket, all, len(*q.takers.Load()))
 }
 
 // Stats counts the jobs of topics over all shards. With a *PartialError the numbers are those of the shards that
@@ -65,21 +53,13 @@ func (q *Queue) Stats(ctx context.Context, topics []string) (map[string]store.St
 	for _, t := range topics {
 		sum[t] = store.Stats{}
 	}
-	err := q.EachTopic(topics, store.TopicStep, func(s *store.Shard, bucket int, some []string) error {
-		return s.Stats(ctx, bucket, some, false, func(topic string, st store.Stats, _ any, _ time.Time) error {
+	err := q.Shards.EachTopic(topics, store.TopicStep, func(b *store.Bucket, some []string) error {
+		return b.Stats(ctx, some, false, func(topic string, st store.Stats, _ any, _ time.Time) error {
 			st.Add(sum[topic])
 			sum[topic] = st
 			return nil
 		})
 	})
-	return sum, err
-}
-
-// Counts counts the jobs of all topics that have jobs, over all shards, and those of namespaces with settings. With a
-// *PartialError the numbers are from the shards that answered.
-func (q *Queue) Counts(ctx context.Context) (map[string]store.Stats, error) {
-	sum := map[string]store.Stats{}
-	err := q.EachBucket(func(s *store.Shard, bucket int) error { return s.CountAll(ctx, bucket, "", "", sum) })
 	return sum, err
 }
 
@@ -91,8 +71,8 @@ func (q *Queue) Members(ctx context.Context, namespace string) ([]string, error)
 
 func (q *Queue) members(ctx context.Context, namespace string, state store.State) ([]string, error) {
 	all := map[string]store.Stats{}
-	err := q.EachBucket(func(s *store.Shard, bucket int) error {
-		return s.CountAll(ctx, bucket, strings.TrimSuffix(namespace, "*"), state, all)
+	err := q.Shards.EachBucket(func(b *store.Bucket) error {
+		return b.CountAll(ctx, strings.TrimSuffix(namespace, "*"), state, all)
 	})
 	var list []string
 	for topic, st := range all {
@@ -121,7 +101,7 @@ func (q *Queue) DropTopic(ctx context.Context, topic string) (int, error) {
 		return 0, err
 	}
 	if store.IsNamespace(topic) { // the journal of an absent host may have jobs of topics that have none here
-		if err := q.EachBucket(func(s *store.Shard, b int) error { return s.Awaits(ctx, b) }); err != nil {
+		if err := q.Shards.EachBucket(func(b *store.Bucket) error { return b.Awaits(ctx) }); err != nil {
 			return 0, fmt.Errorf("delete the jobs of %s: %w", topic, err)
 		}
 	}
@@ -139,21 +119,82 @@ func (q *Queue) DropTopic(ctx context.Context, topic string) (int, error) {
 // dropTopic deletes the jobs of one topic. window is for how long callbacks of those that were running, or may have
 // been, may start.
 func (q *Queue) dropTopic(ctx context.Context, topic string) (total int, window time.Duration, err error) {
-	for _, s := range *q.shards.Load() {
-		running := false
-		err := s.Drop(ctx, topic, func(d store.DropReply) error {
-			total, running = total+d.Deleted, running || d.Running
-			if d.IsFirst {
-				return q.record(ctx, store.Cleared, store.Job{Topic: topic, Shard: s.Name(), Revision: d.Revision})
+	for _, s := range *q.Shards.all.Load() {
+		b, running := s.BucketOf(topic), false
+		err := drop(ctx, b, topic, func(d dropped) error {
+			total, running = total+d.deleted, running || d.running
+			if d.first {
+				return q.record(ctx, store.Cleared, store.Job{Topic: topic, Shard: s.Name(), Revision: d.revision})
 			}
-			return q.record(ctx, store.Deleted, d.Newer...)
+			return q.record(ctx, store.Deleted, d.newer...)
 		})
 		if err != nil {
 			return total, window, fmt.Errorf("delete the jobs of %s: %w", topic, err)
 		}
 		if running {
-			window = max(window, s.StartWindow(ctx, s.BucketOf(topic)))
+			window = max(window, b.StartWindow(ctx))
 		}
 	}
 	return total, window, nil
+}
+
+const dropStep = 200 // jobs in one call of the script
+
+// dropped says what one step of deleting a topic's jobs did.
+type dropped struct {
+	first    bool
+	deleted  int
+	running  bool        // a deleted job was running, or may have been
+	revision int64       // of the deletion
+	newer    []store.Job // deleted jobs that are newer than the first step
+}
+
+// drop deletes the jobs of a topic in one bucket, and calls did for each step. When the reply of a later step was lost,
+// it begins again: that step may have deleted jobs that are newer than the first one, and only a new first step covers
+// them.
+func drop(ctx context.Context, b *store.Bucket, topic string, did func(dropped) error) error {
+	first := int64(0)
+	for cursor := "0"; ; {
+		o, err := b.Call(ctx, dropScript, topic, cursor, dropStep, first, "")
+		if err != nil {
+			return err
+		}
+		reply := store.Values(o.Value)
+		if len(reply) < 4 || len(reply)%2 != 0 {
+			return store.ErrReply
+		}
+		d := dropped{first: first == 0, deleted: int(store.Integer(reply[1])), revision: store.Integer(reply[3])}
+		d.running = o.Doubtful || store.Integer(reply[2]) == 1
+		for job := range slices.Chunk(reply[4:], 2) {
+			created := time.UnixMilli(store.Number(store.Text(job[1]))).UTC()
+			d.newer = append(d.newer, store.Job{
+				Topic: topic, ID: store.Text(job[0]), Shard: b.Name(), CreatedAt: created, Revision: d.revision,
+			})
+		}
+		if err := did(d); err != nil {
+			return err
+		}
+		cursor = store.Text(reply[0])
+		switch {
+		case o.Doubtful && first > 0:
+			first, cursor = 0, "0"
+		case cursor == "0":
+			return nil
+		case first == 0:
+			first = d.revision
+		}
+	}
+}
+
+// DropUpTo deletes the jobs of a topic in one bucket up to a revision, as a line of a journal says that was replayed.
+func DropUpTo(ctx context.Context, b *store.Bucket, topic string, revision int64) error {
+	for cursor := "0"; ; {
+		reply, err := b.CallList(ctx, 4, clearScript, topic, cursor, dropStep, "", revision)
+		if err != nil {
+			return err
+		}
+		if cursor = store.Text(reply[0]); cursor == "0" {
+			return nil
+		}
+	}
 }

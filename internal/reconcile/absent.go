@@ -33,28 +33,28 @@ const silentAfter = 30 * time.Second
 // Hosts lists the hosts that the shards know, by name.
 func Hosts(ctx context.Context, q *queue.Queue) ([]Host, error) {
 	hosts := map[string]*Host{}
-	err := q.EachBucket(func(s *store.Shard, bucket int) error {
-		began := time.Now()
-		clock, err := s.Clock(ctx, bucket)
+	err := q.Shards.EachBucket(func(b *store.Bucket) error {
+		began, redis := time.Now(), b.Shard().Redis()
+		clock, err := b.Clock(ctx)
 		if err != nil {
-			return s.Failed(ctx, bucket, began, err)
+			return err
 		}
-		seen, err := s.Redis().HGetAll(ctx, store.Prefix(bucket)+"hosts").Result()
+		seen, err := redis.HGetAll(ctx, b.Key("hosts")).Result()
 		if err != nil {
-			return s.Failed(ctx, bucket, began, err)
+			return b.Failed(ctx, began, err)
 		}
 		for field, value := range seen {
 			if name, is := strings.CutPrefix(field, "at "); is {
-				hostOf(hosts, name).add(store.Number(value), seen["state "+name], clock)
+				hostOf(hosts, name).add(store.Number(value), seen["state "+name], clock.Now)
 			}
 		}
-		away, err := s.Redis().HKeys(ctx, store.Prefix(bucket)+"absent").Result()
+		away, err := redis.HKeys(ctx, b.Key("absent")).Result()
 		if err != nil {
-			return s.Failed(ctx, bucket, began, err)
+			return b.Failed(ctx, began, err)
 		}
 		for _, name := range away {
-			if h := hostOf(hosts, name); !slices.Contains(h.Absent, s.Name()) {
-				h.Absent = append(h.Absent, s.Name())
+			if h := hostOf(hosts, name); !slices.Contains(h.Absent, b.Name()) {
+				h.Absent = append(h.Absent, b.Name())
 			}
 		}
 		return nil
@@ -106,10 +106,10 @@ func ForgetHost(ctx context.Context, q *queue.Queue, host string) error {
 	case hosts[at].State == hostRunning:
 		return fmt.Errorf("host %s is running: stop it first", host)
 	}
-	return q.EachBucket(func(s *store.Shard, bucket int) error {
-		o, err := OpenBucket(ctx, s, bucket, ComparedBy{Host: host, Mode: ComparedForget})
+	return q.Shards.EachBucket(func(b *store.Bucket) error {
+		o, err := OpenBucket(ctx, b, ComparedBy{Host: host, Mode: ComparedForget})
 		if err == nil && !o.Open {
-			err = s.Unavailable(store.ReasonComparing, errors.New("it is being compared with the journals"))
+			err = b.Unavailable(store.ReasonComparing, errors.New("it is being compared with the journals"))
 		}
 		return err
 	})

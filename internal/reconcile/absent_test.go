@@ -22,7 +22,7 @@ func TestRecoveryComparesBeforeAnythingIsAnswered(t *testing.T) {
 	a.push(t, "of-a", `"a"`, time.Hour)
 	b.push(t, "of-b", `"b"`, time.Hour)
 	a.push(t, "deleted", `"x"`, time.Hour)
-	if err := b.queue.Delete(t.Context(), "t", "deleted"); err != nil {
+	if err := b.queue.Delete(t.Context(), "t", "deleted", nil); err != nil {
 		t.Fatal(err)
 	}
 	client.FlushAll(t.Context())
@@ -52,7 +52,7 @@ func TestRecoveryWaitsForAHostThatRestarts(t *testing.T) {
 	eventually(t, "the hosts to have heard of each other", func() bool { return len(ka.hosts.known()) == 1 })
 	a.push(t, "deleted", `"a"`, time.Hour)
 	a.push(t, "kept", `"a"`, time.Hour)
-	if err := b.queue.Delete(t.Context(), "t", "deleted"); err != nil {
+	if err := b.queue.Delete(t.Context(), "t", "deleted", nil); err != nil {
 		t.Fatal(err)
 	}
 	stop()
@@ -105,7 +105,7 @@ func TestRecoveryRestoresNoDeletedJobOfAHostThatIsBack(t *testing.T) {
 	a, b, inA, inB := twoHosts(t, url)
 	a.push(t, "deleted", "1", time.Hour)
 	a.push(t, "kept", "1", time.Hour)
-	if err := b.queue.Delete(t.Context(), "t", "deleted"); err != nil {
+	if err := b.queue.Delete(t.Context(), "t", "deleted", nil); err != nil {
 		t.Fatal(err)
 	}
 	inB.opts.Patience = time.Millisecond

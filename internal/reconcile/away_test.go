@@ -42,9 +42,9 @@ func TestRecoveryKnowsWhatItCannotKnow(t *testing.T) {
 		t.Errorf("of a: %v", err)
 	}
 	_, err := a.queue.Get(ctx, "t", "of b")
-	errs := map[string]error{"get": err, "delete": a.queue.Delete(ctx, "t", "of b")}
+	errs := map[string]error{"get": err, "delete": a.queue.Delete(ctx, "t", "of b", nil)}
 	errs["change"] = a.change(ctx, "t", "of b", store.Change{})
-	_, errs["run"] = a.queue.RunNow(ctx, "t", "of b")
+	_, errs["run"] = a.queue.RunNow(ctx, "t", "of b", nil)
 	errs["push"] = a.queue.Push(ctx, store.Push{Topic: "t", ID: "of b", Body: []byte(`"new"`)}).Err
 	errs["push refused if there"] = a.queue.Push(ctx,
 		store.Push{Topic: "t", ID: "of b", Body: []byte(`"new"`), OnDuplicate: store.Refuse}).Err
@@ -112,7 +112,7 @@ func TestRecoveryByAHostThatIsBackOverridesNothing(t *testing.T) {
 	}
 	replace("of b")
 	replace("called")
-	if _, err := a.queue.RunNow(ctx, "t", "ran"); err != nil {
+	if _, err := a.queue.RunNow(ctx, "t", "ran", nil); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
@@ -120,7 +120,7 @@ func TestRecoveryByAHostThatIsBackOverridesNothing(t *testing.T) {
 			t.Fatalf("worked on %q, %v", id, err)
 		}
 	}
-	if err := a.queue.Delete(ctx, "t", "deleted"); err != nil {
+	if err := a.queue.Delete(ctx, "t", "deleted", nil); err != nil {
 		t.Fatal(err)
 	}
 	replace("replaced")
@@ -170,7 +170,7 @@ func (w *world) touch(t *rapid.T, h *host) (ids []string) {
 	case 1:
 		err = h.change(ctx, "t", id, store.Change{Body: &body})
 	case 2:
-		err = h.queue.Delete(ctx, "t", id)
+		err = h.queue.Delete(ctx, "t", id, nil)
 	case 3:
 		if _, err = h.queue.DropTopic(ctx, "t"); err == nil {
 			return []string{"a", "b", "c", "d"}

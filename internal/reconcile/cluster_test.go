@@ -76,15 +76,15 @@ func (c *cluster) topics(t *testing.T, s *store.Shard) (topics map[*clusterNode]
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{c.nodes[0].addr()}})
 	defer client.Close()
 	topics = map[*clusterNode][]string{}
-	seen := map[int]bool{}
-	for i := 0; len(seen) < s.Buckets(); i++ {
+	seen := map[*store.Bucket]bool{}
+	for i := 0; len(seen) < len(s.Buckets()); i++ {
 		topic := fmt.Sprint("t", i)
 		bucket := s.BucketOf(topic)
 		if seen[bucket] {
 			continue
 		}
 		seen[bucket] = true
-		master, err := client.MasterForKey(t.Context(), fmt.Sprintf("wk:{%d}:", bucket))
+		master, err := client.MasterForKey(t.Context(), bucket.Key(""))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -111,7 +111,7 @@ func long() bool { return os.Getenv("WAKECALL_TEST_LONG") != "" }
 func (h *host) keepAsInstalled(t *testing.T) {
 	t.Helper()
 	k, err := NewReconciler(ReconcilerOptions{
-		Dir: h.dir, Queue: h.queue, Shards: h.queue.Shards, Logger: slog.New(slog.DiscardHandler),
+		Dir: h.dir, Queue: h.queue, Buckets: h.queue.Shards.Buckets, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -162,7 +162,7 @@ func TestRecoveryOfANodeByTwoHosts(t *testing.T) {
 	for _, h := range hosts {
 		h.keepAsInstalled(t)
 	}
-	all := others(c.topics(t, hosts[0].queue.Shards()[0]), nil)
+	all := others(c.topics(t, hosts[0].queue.Shards.All()[0]), nil)
 	for _, h := range hosts {
 		h.accepts(t, all)
 	}
@@ -197,7 +197,7 @@ func TestRecoveryWhileANodeHangs(t *testing.T) {
 	a := newHostOf(t, c.url, commandTimeout)
 	a.keepAsInstalled(t)
 	a.advance(t)
-	s := a.queue.Shards()[0]
+	s := a.queue.Shards.All()[0]
 	topics := c.topics(t, s)
 	a.accepts(t, others(topics, nil))
 	startLimit, lateLimit := 20*time.Second, 5*time.Second
@@ -232,9 +232,9 @@ func TestRecoveryWhileANodeHangs(t *testing.T) {
 // advance runs a timer.
 func (h *host) advance(t *testing.T) {
 	t.Helper()
-	h.run(t, timer.New(timer.Options{Exact: true, Shards: func() (list []timer.Shard) {
-		for _, s := range h.queue.Shards() {
-			list = append(list, s)
+	h.run(t, timer.New(timer.Options{Exact: true, Buckets: func() (list []timer.Bucket) {
+		for _, b := range h.queue.Shards.Buckets() {
+			list = append(list, b)
 		}
 		return list
 	}}).Run)
@@ -245,7 +245,7 @@ func (h *host) advance(t *testing.T) {
 func (h *host) lateness(t *testing.T, topics []string, in time.Duration) func() (p99, most time.Duration) {
 	t.Helper()
 	const each = 50
-	s := h.queue.Shards()[0]
+	s := h.queue.Shards.All()[0]
 	var mu sync.Mutex
 	var late []time.Duration
 	var wg sync.WaitGroup
@@ -260,7 +260,7 @@ func (h *host) lateness(t *testing.T, topics []string, in time.Duration) func() 
 		wg.Go(func() {
 			for got := 0; got < each && t.Context().Err() == nil; time.Sleep(20 * time.Millisecond) {
 				r := store.Reserve{Worker: topic, Token: store.NewID(), Max: each, Pattern: "0102010201"}
-				reserved, err := s.Reserve(t.Context(), s.BucketOf(topic), r)
+				reserved, err := s.BucketOf(topic).Reserve(t.Context(), r)
 				if err != nil {
 					continue
 				}
@@ -272,7 +272,7 @@ func (h *host) lateness(t *testing.T, topics []string, in time.Duration) func() 
 				}
 				mu.Unlock()
 				got += len(reserved.Jobs)
-				_, _ = s.End(t.Context(), s.BucketOf(topic), done)
+				_, _ = s.BucketOf(topic).End(t.Context(), done)
 			}
 		})
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/store"
 )
 
@@ -103,18 +104,18 @@ type Attendance struct {
 }
 
 // Attend tells a bucket that a host is running. The host must call it every few seconds, and finally with Leaves.
-func Attend(ctx context.Context, s *store.Shard, bucket int, a Attendance) (Comparison, error) {
+func Attend(ctx context.Context, b *store.Bucket, a Attendance) (Comparison, error) {
 	flag := ""
 	if a.Leaves {
 		flag = "1"
 	}
-	o, err := s.Call(ctx, bucket, attendScript, a.Host, a.Position, flag, rand.Text(), store.Format, a.Revision)
+	o, err := b.Call(ctx, attendScript, a.Host, a.Position, flag, rand.Text(), store.Format, a.Revision)
 	if err != nil {
-		return Comparison{}, fmt.Errorf("attend bucket %d: %w", bucket, err)
+		return Comparison{}, fmt.Errorf("attend bucket %d: %w", b.Number(), err)
 	}
 	c, err := parseComparison(o.Value)
 	if err != nil {
-		return c, fmt.Errorf("attend shard %s: %w", s.Name(), err)
+		return c, fmt.Errorf("attend shard %s: %w", b.Name(), err)
 	}
 	return c, nil
 }
@@ -153,13 +154,13 @@ const entriesACall = 100
 // of topics in this bucket. With dry it only returns what it would do. After an error some entries may have been
 // applied; they may be replayed again.
 func Replay(
-	ctx context.Context, s *store.Shard, bucket int, m ReplayMode, name string, dry bool, entries []Entry,
+	ctx context.Context, b *store.Bucket, m ReplayMode, name string, dry bool, entries []Entry,
 ) ([]Effect, error) {
 	effects := make([]Effect, 0, len(entries))
 	for chunk := range slices.Chunk(entries, entriesACall) {
-		some, err := replayEntries(ctx, s, bucket, m, name, dry, chunk)
+		some, err := replayEntries(ctx, b, m, name, dry, chunk)
 		if err != nil {
-			return effects, fmt.Errorf("replay %d lines of the journal in shard %s: %w", len(chunk), s.Name(), err)
+			return effects, fmt.Errorf("replay %d lines of the journal in shard %s: %w", len(chunk), b.Name(), err)
 		}
 		effects = append(effects, some...)
 	}
@@ -167,7 +168,7 @@ func Replay(
 }
 
 func replayEntries(
-	ctx context.Context, s *store.Shard, bucket int, m ReplayMode, name string, dry bool, entries []Entry,
+	ctx context.Context, b *store.Bucket, m ReplayMode, name string, dry bool, entries []Entry,
 ) ([]Effect, error) {
 	script := replayScript
 	if m == ReplayByHand {
@@ -181,7 +182,7 @@ func replayEntries(
 	for i := range entries {
 		args = appendEntry(args, &entries[i])
 	}
-	o, err := s.Call(ctx, bucket, script, args...)
+	o, err := b.Call(ctx, script, args...)
 	if redis.HasErrorPrefix(err, "OTHERSERVER") {
 		return nil, fmt.Errorf("%w: %w", ErrOtherComparison, err)
 	}
@@ -196,7 +197,7 @@ func replayEntries(
 	for i, e := range reply {
 		effects[i] = Effect(store.Text(e))
 		if c := &entries[i]; c.Kind == EntryCleared && !dry {
-			if err := s.DropUpTo(ctx, c.Job.Topic, c.Revision); err != nil {
+			if err := queue.DropUpTo(ctx, b, c.Job.Topic, c.Revision); err != nil {
 				return nil, err
 			}
 		}
@@ -257,18 +258,18 @@ type Opened struct {
 
 // OpenBucket stores that a host has replayed its journal, and opens the bucket when all the hosts to wait for have done
 // so.
-func OpenBucket(ctx context.Context, s *store.Shard, bucket int, d ComparedBy) (Opened, error) {
+func OpenBucket(ctx context.Context, b *store.Bucket, d ComparedBy) (Opened, error) {
 	args := []any{d.Host, d.Name, d.Highest, d.Patience.Milliseconds(), string(d.Mode)}
 	for _, h := range d.Known {
 		args = append(args, h)
 	}
-	call, err := s.Call(ctx, bucket, openBucketScript, args...)
+	call, err := b.Call(ctx, openBucketScript, args...)
 	if err != nil {
-		return Opened{}, fmt.Errorf("note the comparison with shard %s: %w", s.Name(), err)
+		return Opened{}, fmt.Errorf("note the comparison with shard %s: %w", b.Name(), err)
 	}
 	reply, ok := call.Value.([]any)
 	if !ok || len(reply) < 2 {
-		return Opened{}, fmt.Errorf("note the comparison with shard %s: %w", s.Name(), store.ErrReply)
+		return Opened{}, fmt.Errorf("note the comparison with shard %s: %w", b.Name(), store.ErrReply)
 	}
 	o := Opened{Open: reply[0] == int64(1), Another: reply[0] == int64(-1), Upto: store.Number(store.Text(reply[1]))}
 	for _, host := range reply[2:] {
@@ -278,11 +279,11 @@ func OpenBucket(ctx context.Context, s *store.Shard, bucket int, d ComparedBy) (
 }
 
 // Gaps returns which revisions a bucket may have lost in earlier comparisons.
-func Gaps(ctx context.Context, s *store.Shard, bucket int) ([]Gap, error) {
+func Gaps(ctx context.Context, b *store.Bucket) ([]Gap, error) {
 	began := time.Now()
-	past, err := s.Redis().LRange(ctx, store.Prefix(bucket)+"past", 0, -1).Result()
+	past, err := b.Shard().Redis().LRange(ctx, b.Key("past"), 0, -1).Result()
 	if err != nil {
-		return nil, s.Failed(ctx, bucket, began, err)
+		return nil, b.Failed(ctx, began, err)
 	}
 	gaps := make([]Gap, 0, len(past))
 	for _, one := range past {
@@ -295,10 +296,10 @@ func Gaps(ctx context.Context, s *store.Shard, bucket int) ([]Gap, error) {
 
 // ComparedWith returns the run id of the server of a bucket that was compared; "" while the bucket waits for a
 // comparison, as after it lost everything. It does not notice when another server answers.
-func ComparedWith(ctx context.Context, s *store.Shard, bucket int) (string, error) {
-	server, err := s.Redis().Get(ctx, store.Prefix(bucket)+"run").Result()
+func ComparedWith(ctx context.Context, b *store.Bucket) (string, error) {
+	server, err := b.Shard().Redis().Get(ctx, b.Key("run")).Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
-		return "", fmt.Errorf("read which server of shard %s was compared: %w", s.Name(), err)
+		return "", fmt.Errorf("read which server of shard %s was compared: %w", b.Name(), err)
 	}
 	return server, nil
 }

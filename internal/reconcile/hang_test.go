@@ -45,7 +45,7 @@ func TestRecoveryAttendsWhileThereIsTraffic(t *testing.T) {
 	url, client := startRedis(t)
 	h := newHost(t, url)
 	k, err := NewReconciler(ReconcilerOptions{
-		Dir: h.dir, Queue: h.queue, Shards: h.queue.Shards, Every: 200 * time.Millisecond, Quiet: time.Millisecond,
+		Dir: h.dir, Queue: h.queue, Buckets: h.queue.Shards.Buckets, Every: 200 * time.Millisecond, Quiet: time.Millisecond,
 		Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -162,11 +162,11 @@ func TestRecoveryRefusesALateProcess(t *testing.T) {
 	}
 	attendAll(t, in)
 	ready(t, h)
-	if err := h.queue.Delete(t.Context(), "t", "deleted"); err != nil {
+	if err := h.queue.Delete(t.Context(), "t", "deleted", nil); err != nil {
 		t.Fatal(err)
 	}
 	job.Topic, job.Body = "t", []byte("1")
-	_, _ = Replay(t.Context(), in.shard, 0, ReplayCompare, c.Name, false,
+	_, _ = Replay(t.Context(), in.bucket, ReplayCompare, c.Name, false,
 		[]Entry{{Kind: EntryStored, Revision: job.Revision, Job: job}})
 	if _, err := h.queue.Get(t.Context(), "t", "deleted"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("the job was stored after its deletion: %v", err)

@@ -13,11 +13,10 @@ import (
 	"github.com/wakecall/wakecall/internal/store"
 )
 
-// heartbeat attends one bucket of a shard for this host.
+// heartbeat attends one bucket for this host.
 type heartbeat struct {
 	*Reconciler
-	shard    *store.Shard
-	bucket   int
+	bucket   *store.Bucket
 	end      journal.Position // as last sent to the bucket
 	attended time.Time
 	revision int64 // of the data when it was last attended
@@ -32,13 +31,13 @@ type lateLines struct {
 	gap  Gap
 }
 
-func newHeartbeat(k *Reconciler, s *store.Shard, bucket int) *heartbeat {
-	return &heartbeat{Reconciler: k, shard: s, bucket: bucket, revision: k.hosts.revision(s.Name(), bucket)}
+func newHeartbeat(k *Reconciler, b *store.Bucket) *heartbeat {
+	return &heartbeat{Reconciler: k, bucket: b, revision: k.hosts.revision(b)}
 }
 
 func (a *heartbeat) run(ctx context.Context) {
-	defer a.state.replays(a.shard.Name(), a.bucket, false)
-	wakeups := a.shard.Wakeups(ctx, a.bucket)
+	defer a.state.replays(a.bucket, false)
+	wakeups := a.bucket.Wakeups(ctx)
 	tick := time.NewTicker(a.opts.Every) // wake-ups must not postpone it: with traffic there is always one
 	defer tick.Stop()
 	a.attend(ctx)
@@ -66,7 +65,7 @@ func (a *heartbeat) due(ctx context.Context) bool {
 	if end, err := journal.End(a.opts.Dir); err != nil || !end.Equal(a.end) {
 		return true
 	}
-	server, err := ComparedWith(ctx, a.shard, a.bucket)
+	server, err := ComparedWith(ctx, a.bucket)
 	return err != nil || server == ""
 }
 
@@ -83,7 +82,7 @@ func (a *heartbeat) attend(ctx context.Context) {
 	}
 	if err != nil && !a.failed {
 		a.opts.Logger.Warn("the journal cannot be compared with a shard; trying again",
-			"shard", a.shard.Name(), "bucket", a.bucket, "error", err)
+			"shard", a.bucket.Name(), "bucket", a.bucket.Number(), "error", err)
 	}
 	a.failed = err != nil
 }
@@ -101,9 +100,9 @@ func (a *heartbeat) beat(ctx context.Context) error {
 	if c.Open {
 		a.revision = c.After
 	}
-	a.hosts.saw(a.shard, a.bucket, c.Hosts, a.revision)
+	a.hosts.saw(a.bucket, c.Hosts, a.revision)
 	behind := !c.Open || len(c.Missed) > 0
-	a.state.replays(a.shard.Name(), a.bucket, behind)
+	a.state.replays(a.bucket, behind)
 	if behind {
 		if err := a.compare(ctx, end, c); err != nil {
 			return err
@@ -123,7 +122,7 @@ func (a *heartbeat) beat(ctx context.Context) error {
 }
 
 func (a *heartbeat) send(ctx context.Context, end journal.Position) (Comparison, error) {
-	return Attend(ctx, a.shard, a.bucket,
+	return Attend(ctx, a.bucket,
 		Attendance{Host: a.host, Position: end.String(), Revision: a.revision})
 }
 
@@ -143,12 +142,12 @@ func (a *heartbeat) compare(ctx context.Context, end journal.Position, c Compari
 	highest, err := a.replay(ctx, mode, c, &report)
 	if err != nil {
 		if ctx.Err() == nil && !errors.Is(err, ErrOtherComparison) {
-			a.report(a.shard.Name(), &report, err)
+			a.report(a.bucket.Name(), &report, err)
 		}
 		return err
 	}
 	if a.opts.Limit != nil {
-		if err := a.opts.Limit(ctx, a.shard, a.bucket); err != nil {
+		if err := a.opts.Limit(ctx, a.bucket); err != nil {
 			return err
 		}
 	}
@@ -160,7 +159,7 @@ func (a *heartbeat) compare(ctx context.Context, end journal.Position, c Compari
 		gap := Gap{After: c.After, Upto: opened.Upto}
 		a.late = append(a.late, lateLines{time.Now().Add(a.opts.Again), end, gap})
 	}
-	a.report(a.shard.Name(), &report, nil)
+	a.report(a.bucket.Name(), &report, nil)
 	return nil
 }
 
@@ -193,13 +192,13 @@ func (a *heartbeat) replay(
 	}
 	missing := boundsOf(&c)
 	s := &source{dirs: []string{a.opts.Dir}, from: journal.Range{From: from}, wants: func(l *line) bool {
-		if a.shard.BucketOf(l.topic) != a.bucket || !isOf(l, a.shard) {
+		if a.bucket.Shard().BucketOf(l.topic) != a.bucket || !isOf(l, a.bucket.Shard()) {
 			return false
 		}
 		highest = max(highest, l.revision)
 		return missing.has(l)
 	}}
-	t := &target{shard: a.shard, mode: mode, names: map[int]string{a.bucket: c.Name}}
+	t := &target{shard: a.bucket.Shard(), mode: mode, names: map[*store.Bucket]string{a.bucket: c.Name}}
 	return highest, replay(ctx, s, t, r)
 }
 
@@ -244,7 +243,7 @@ func (a *heartbeat) open(ctx context.Context, c Comparison, highest int64) (Open
 	}
 	for {
 		by.Known = a.hosts.known()
-		opened, err := OpenBucket(ctx, a.shard, a.bucket, by)
+		opened, err := OpenBucket(ctx, a.bucket, by)
 		switch {
 		case err != nil:
 			return opened, err
@@ -253,7 +252,7 @@ func (a *heartbeat) open(ctx context.Context, c Comparison, highest int64) (Open
 		case opened.Open:
 			if len(opened.Absent) > 0 {
 				a.opts.Logger.Warn("hosts are absent; jobs that only their journals have are missing until they are "+
-					"back", "shard", a.shard.Name(), "bucket", a.bucket, "hosts", opened.Absent)
+					"back", "shard", a.bucket.Name(), "bucket", a.bucket.Number(), "hosts", opened.Absent)
 			}
 			return opened, nil
 		}
@@ -272,6 +271,6 @@ func (a *heartbeat) replayLate(ctx context.Context, l *lateLines) error {
 	if _, err := a.replay(ctx, ReplayLate, missed, &r); err != nil {
 		return err
 	}
-	a.report(a.shard.Name(), &r, nil)
+	a.report(a.bucket.Name(), &r, nil)
 	return nil
 }

@@ -21,13 +21,13 @@ import (
 // heartbeat attends the host's only shard when told to.
 func (h *host) heartbeatOf(t fataler) *heartbeat {
 	k, err := NewReconciler(ReconcilerOptions{
-		Dir: h.dir, Shards: func() []*store.Shard { return nil }, Queue: h.queue, Patience: wait.Limit,
+		Dir: h.dir, Buckets: func() []*store.Bucket { return nil }, Queue: h.queue, Patience: wait.Limit,
 		Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatalf("reconciler: %v", err)
 	}
-	return newHeartbeat(k, h.queue.Shards()[0], 0)
+	return newHeartbeat(k, h.queue.Shards.Buckets()[0])
 }
 
 // attendAll has all hosts attend at once, as they do: the shard opens when all of them have replayed their journals.
@@ -106,7 +106,7 @@ func (w *world) Change(t *rapid.T) {
 
 func (w *world) Run(t *rapid.T) {
 	id := w.id(t)
-	job, err := w.host(t).queue.RunNow(context.Background(), "t", id)
+	job, err := w.host(t).queue.RunNow(context.Background(), "t", id, nil)
 	if err == nil {
 		if w.jobs[id].dead {
 			w.jobs[id].push.ExpiresAt = time.Time{}
@@ -117,7 +117,7 @@ func (w *world) Run(t *rapid.T) {
 
 func (w *world) Delete(t *rapid.T) {
 	id := w.id(t)
-	if err := w.host(t).queue.Delete(context.Background(), "t", id); err == nil {
+	if err := w.host(t).queue.Delete(context.Background(), "t", id, nil); err == nil {
 		delete(w.jobs, id)
 	}
 }
@@ -226,7 +226,7 @@ func (w *world) RedriveDead(t *rapid.T) {
 		ids = []string{w.id(t)}
 	}
 	which := w.dead(ids...)
-	n, err := w.host(t).queue.RedriveDead(context.Background(), "t", ids, 100)
+	n, err := w.host(t).queue.EndDead(context.Background(), store.DeadCall{Kind: store.Redriven, Topic: "t", IDs: ids, Limit: 100})
 	if err != nil || n != len(which) {
 		t.Fatalf("re-drove %d of %v, %v", n, which, err)
 	}
@@ -243,7 +243,7 @@ func (w *world) RedriveAs(t *rapid.T) {
 	if rapid.Bool().Draw(t, "ttl") {
 		as.TTL = time.Hour
 	}
-	n, err := w.host(t).queue.RedriveAs(context.Background(), "t", 100, as)
+	n, err := w.host(t).queue.EndDead(context.Background(), store.DeadCall{Kind: store.Redriven, Topic: "t", As: &as, Limit: 100})
 	if err != nil || n != len(which) {
 		t.Fatalf("re-drove %d of %v, %v", n, which, err)
 	}
@@ -266,7 +266,7 @@ func (w *world) DeleteDead(t *rapid.T) {
 		ids = []string{w.id(t)}
 	}
 	which := w.dead(ids...)
-	n, err := w.host(t).queue.DeleteDead(context.Background(), "t", ids, 100)
+	n, err := w.host(t).queue.EndDead(context.Background(), store.DeadCall{Kind: store.DeadDeleted, Topic: "t", IDs: ids, Limit: 100})
 	if err != nil || n != len(which) {
 		t.Fatalf("deleted %d of %v, %v", n, which, err)
 	}

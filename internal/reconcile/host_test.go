@@ -68,7 +68,7 @@ func newHostOf(t *testing.T, url string, timeout time.Duration) *host {
 		Ended:   Recorder{Journal: h.journal}.Ended,
 	})
 	t.Cleanup(func() { _, _ = h.queue.Close(), h.journal.Close() })
-	if err := h.queue.SetShards(t.Context(), []store.ShardConfig{{Name: "a", URL: url, State: "active"}}); err != nil {
+	if err := h.queue.Shards.Set([]store.ShardConfig{{Name: "a", URL: url, State: "active"}}); err != nil {
 		t.Fatal(err)
 	}
 	return h
@@ -78,7 +78,7 @@ func (h *host) now() time.Time { return time.Now().Add(time.Duration(h.off.Load(
 
 // adopt opens the shards as if nothing had been lost.
 func (h *host) adopt(t fataler) {
-	for _, s := range h.queue.Shards() {
+	for _, s := range h.queue.Shards.All() {
 		if err := adopt(context.Background(), s); err != nil {
 			t.Fatalf("adopt %s: %v", s.Name(), err)
 		}
@@ -87,15 +87,15 @@ func (h *host) adopt(t fataler) {
 
 // adopt ends a comparison without replaying a line, and waits until the queue uses the shard.
 func adopt(ctx context.Context, s *store.Shard) error {
-	for b := range s.Buckets() {
-		c, err := Attend(ctx, s, b, Attendance{Host: "adopted"})
+	for _, b := range s.Buckets() {
+		c, err := Attend(ctx, b, Attendance{Host: "adopted"})
 		if err != nil {
 			return err
 		}
-		if _, err := OpenBucket(ctx, s, b, ComparedBy{Host: "adopted", Name: c.Name, Highest: c.After}); err != nil {
+		if _, err := OpenBucket(ctx, b, ComparedBy{Host: "adopted", Name: c.Name, Highest: c.After}); err != nil {
 			return err
 		}
-		if _, err := OpenBucket(ctx, s, b, ComparedBy{Host: "adopted", Mode: ComparedForget}); err != nil {
+		if _, err := OpenBucket(ctx, b, ComparedBy{Host: "adopted", Mode: ComparedForget}); err != nil {
 			return err
 		}
 	}
@@ -103,7 +103,7 @@ func adopt(ctx context.Context, s *store.Shard) error {
 }
 
 func (h *host) recover(ctx context.Context, dry bool) (Report, error) {
-	return Recover(ctx, Options{Shards: h.queue.Shards(), Dirs: []string{h.dir}, DryRun: dry})
+	return Recover(ctx, Options{Shards: h.queue.Shards.All(), Dirs: []string{h.dir}, DryRun: dry})
 }
 
 func (h *host) change(ctx context.Context, topic, id string, c store.Change) error {
@@ -133,7 +133,7 @@ func (h *host) work(ctx context.Context, token string, v store.Verb) (topic, id 
 // reserve returns nil when no job is ready.
 func (h *host) reserve(ctx context.Context, token string) (*store.Job, error) {
 	reserve := store.Reserve{Worker: "w", Token: token, Max: 1, Pattern: "0102010201"}
-	got, err := h.queue.Shards()[0].Reserve(ctx, 0, reserve)
+	got, err := h.queue.Shards.All()[0].Buckets()[0].Reserve(ctx, reserve)
 	if err != nil || len(got.Jobs) == 0 {
 		return nil, err
 	}
@@ -160,7 +160,7 @@ func (h *host) attempted(l *store.Job, v store.Verb) error {
 func (h *host) settle(ctx context.Context, l *store.Job, v store.Verb) (held bool, err error) {
 	attempt := &store.Attempt{StartedAt: time.Now().UnixMilli()}
 	end := store.End{Lease: l.Lease, Verb: v, Delay: time.Hour, Attempt: attempt}
-	ended, err := h.queue.Shards()[0].End(ctx, 0, []store.End{end})
+	ended, err := h.queue.Shards.All()[0].Buckets()[0].End(ctx, []store.End{end})
 	if err != nil || ended[0].Err != nil {
 		return false, err
 	}
@@ -215,7 +215,7 @@ func (h *host) keep(t *testing.T, patience time.Duration) (k *Reconciler, stop f
 		Dir: h.dir, Queue: h.queue, Every: 10 * time.Millisecond, Quiet: 50 * time.Millisecond,
 		Again:    200 * time.Millisecond,
 		Patience: patience, Logger: slog.New(slog.DiscardHandler),
-		Shards: h.queue.Shards,
+		Buckets: h.queue.Shards.Buckets,
 	})
 	if err != nil {
 		t.Fatal(err)

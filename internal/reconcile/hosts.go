@@ -59,19 +59,19 @@ func (h *hosts) load() {
 	}
 }
 
-// hear merges what a bucket knows about other hosts, and its revision, and stores it if it is news.
-func (h *hosts) saw(s *store.Shard, bucket int, seen []HostSeen, revision int64) {
+// saw merges what a bucket knows about other hosts, and its revision, and stores it if it is news.
+func (h *hosts) saw(b *store.Bucket, seen []HostSeen, revision int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := time.Now()
-	revisions := h.revisions[s.Name()]
-	if len(revisions) != s.Buckets() {
-		revisions = make([]int64, s.Buckets())
-		copy(revisions, h.revisions[s.Name()])
-		h.revisions[s.Name()] = revisions
+	revisions := h.revisions[b.Name()]
+	if n := len(b.Shard().Buckets()); len(revisions) != n {
+		revisions = make([]int64, n)
+		copy(revisions, h.revisions[b.Name()])
+		h.revisions[b.Name()] = revisions
 	}
-	news := now.Sub(h.saved) > saveEvery || revision > 0 && revisions[bucket] == 0
-	revisions[bucket] = revision
+	news := now.Sub(h.saved) > saveEvery || revision > 0 && revisions[b.Number()] == 0
+	revisions[b.Number()] = revision
 	for _, s := range seen {
 		was, known := h.seen[s.Host]
 		last := s.At.UnixMilli()
@@ -102,11 +102,11 @@ func (h *hosts) known() []string {
 }
 
 // revision returns the revision of a bucket; 0: unknown.
-func (h *hosts) revision(shard string, bucket int) int64 {
+func (h *hosts) revision(b *store.Bucket) int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if revisions := h.revisions[shard]; bucket < len(revisions) {
-		return revisions[bucket]
+	if revisions := h.revisions[b.Name()]; b.Number() < len(revisions) {
+		return revisions[b.Number()]
 	}
 	return 0
 }

@@ -25,20 +25,19 @@ func TestRecoveryOfMovedJobs(t *testing.T) {
 		h.push(t, id, `"old"`, time.Hour)
 	}
 	before := remember(t, a)
-	if err := h.queue.SetShards(t.Context(),
-		[]store.ShardConfig{{Name: "a", URL: urlA, State: "draining"},
-			{Name: "b", URL: urlB, State: "active"}}); err != nil {
+	if err := h.queue.Shards.Set([]store.ShardConfig{{Name: "a", URL: urlA, State: "draining"},
+		{Name: "b", URL: urlB, State: "active"}}); err != nil {
 		t.Fatal(err)
 	}
 	h.adopt(t)
-	if n, err := h.queue.Drain(t.Context(), h.queue.Shards()[0], "me"); n != 4 || err != nil {
+	if n, err := h.queue.Drain(t.Context(), h.queue.Shards.All()[0], "me"); n != 4 || err != nil {
 		t.Fatal(n, err)
 	}
 	body := []byte(`"new"`)
 	if err := h.change(t.Context(), "t", "changed", store.Change{Body: &body}); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.queue.Delete(t.Context(), "t", "deleted"); err != nil {
+	if err := h.queue.Delete(t.Context(), "t", "deleted", nil); err != nil {
 		t.Fatal(err)
 	}
 	before.forget(t, a)
@@ -73,7 +72,7 @@ func TestRecoveryOfARedrivenJobThatDiedAgainHasNoExpiry(t *testing.T) {
 		}
 	}
 	work(a, "1")
-	if n, err := b.queue.RedriveDead(t.Context(), "t", []string{"again"}, 1); n != 1 || err != nil {
+	if n, err := b.queue.EndDead(t.Context(), store.DeadCall{Kind: store.Redriven, Topic: "t", IDs: []string{"again"}, Limit: 1}); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
 	work(a, "2")
@@ -304,13 +303,13 @@ func TestRecoveryKeepsTheLimitsOfTopics(t *testing.T) {
 	}
 	client.FlushAll(t.Context())
 	in := h.heartbeatOf(t)
-	in.opts.Limit = func(ctx context.Context, s *store.Shard, bucket int) error {
-		return h.queue.LimitBucket(ctx, s, bucket, one)
+	in.opts.Limit = func(ctx context.Context, b *store.Bucket) error {
+		return h.queue.Shards.LimitBucket(ctx, b, one)
 	}
 	attendAll(t, in)
 	ready(t, h)
 	r := store.Reserve{Worker: "w", Token: "1", Max: 20, Pattern: "0102010201"}
-	got, err := h.queue.Shards()[0].Reserve(t.Context(), 0, r)
+	got, err := h.queue.Shards.All()[0].Buckets()[0].Reserve(t.Context(), r)
 	if err != nil || len(got.Jobs) != 1 {
 		t.Errorf("%d jobs at once, %v", len(got.Jobs), err)
 	}
@@ -332,7 +331,7 @@ func TestRecoveryOfAnIDThatDiedAgain(t *testing.T) {
 		if !whole {
 			before = remember(t, client)
 		}
-		if n, err := h.queue.DeleteDead(t.Context(), "t", []string{"1"}, 1); n != 1 || err != nil {
+		if n, err := h.queue.EndDead(t.Context(), store.DeadCall{Kind: store.DeadDeleted, Topic: "t", IDs: []string{"1"}, Limit: 1}); n != 1 || err != nil {
 			t.Fatalf("%d deleted, %v", n, err)
 		}
 		h.mute.Store(true)

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/wakecall/wakecall/internal/disk"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Metrics of a journal come from one of the processes that write it: the one whose reconciler works.
@@ -23,12 +24,7 @@ var (
 type state struct {
 	mu    sync.Mutex
 	works bool
-	since map[bucketOf]time.Time // when a comparison that lasts began
-}
-
-type bucketOf struct {
-	shard  string
-	bucket int
+	since map[*store.Bucket]time.Time // when a comparison that lasts began
 }
 
 func (s *state) work(does bool) {
@@ -37,16 +33,15 @@ func (s *state) work(does bool) {
 	s.works = does
 }
 
-func (s *state) replays(shard string, bucket int, does bool) {
+func (s *state) replays(b *store.Bucket, does bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	b := bucketOf{shard, bucket}
 	if !does {
 		delete(s.since, b)
 		return
 	}
 	if s.since == nil {
-		s.since = map[bucketOf]time.Time{}
+		s.since = map[*store.Bucket]time.Time{}
 	}
 	if s.since[b].IsZero() {
 		s.since[b] = time.Now()
@@ -59,8 +54,8 @@ func (s *state) read() (works bool, since map[string]time.Time) {
 	defer s.mu.Unlock()
 	since = map[string]time.Time{}
 	for b, at := range s.since {
-		if first := since[b.shard]; first.IsZero() || at.Before(first) {
-			since[b.shard] = at
+		if first := since[b.Name()]; first.IsZero() || at.Before(first) {
+			since[b.Name()] = at
 		}
 	}
 	return s.works, since

@@ -2,12 +2,15 @@ package reconcile
 
 import (
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // TestMetricsShowHowLongARecoveryLasts, while this process is the one that works.
@@ -37,13 +40,20 @@ func TestMetricsShowHowLongARecoveryLasts(t *testing.T) {
 		}
 		expect("another process works", "")
 		k.state.work(true)
+		shard, err := store.OpenShard(store.ShardConfig{Name: "a", URL: "redis://127.0.0.1:1"},
+			store.Options{Logger: slog.New(slog.DiscardHandler)}, store.Peers{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer shard.Close()
+		bucket := shard.Buckets()[0]
 		expect("nothing to do", "wakecall_spool_pending 0")
-		k.state.replays("a", 0, true)
+		k.state.replays(bucket, true)
 		time.Sleep(time.Minute)
-		k.state.replays("a", 0, true) // tried again
+		k.state.replays(bucket, true) // tried again
 		time.Sleep(time.Minute)
 		expect("two minutes of replaying", "wakecall_recovery_seconds 120, wakecall_spool_pending 0")
-		k.state.replays("a", 0, false)
+		k.state.replays(bucket, false)
 		expect("replayed", "wakecall_spool_pending 0")
 	})
 }

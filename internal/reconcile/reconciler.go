@@ -22,11 +22,11 @@ type Pusher interface {
 // ReconcilerOptions are the options of a Reconciler.
 type ReconcilerOptions struct {
 	Dir     string // of this host's journal
-	Shards  func() []*store.Shard
-	Changed <-chan struct{} // receives when Shards may have changed; nil: they never do
+	Buckets func() []*store.Bucket
+	Changed <-chan struct{} // receives when Buckets may have changed; nil: they never do
 	Queue   Pusher          // for the spool, which is drained when a shard accepts pushes
 	// Limit sets the limits of a bucket's topics before it is opened; nil: nothing has limits.
-	Limit func(ctx context.Context, s *store.Shard, bucket int) error
+	Limit func(ctx context.Context, b *store.Bucket) error
 	// Told is called when a bucket of a shard had lost changes, or could not be compared; it may be nil.
 	Reported func(shard string, r Report, err error)
 	Prefer   bool          // work rather than reconcilers of other processes
@@ -95,8 +95,8 @@ func (k *Reconciler) work(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wg.Go(func() { k.drainSpool(ctx) })
-	store.RunPerBucket(ctx, k.opts.Shards, k.opts.Changed, func(ctx context.Context, s *store.Shard, bucket int) {
-		newHeartbeat(k, s, bucket).run(ctx)
+	store.RunEach(ctx, k.opts.Buckets, k.opts.Changed, func(ctx context.Context, b *store.Bucket) {
+		newHeartbeat(k, b).run(ctx)
 	})
 }
 
@@ -114,10 +114,8 @@ func (k *Reconciler) leave() {
 	left := Attendance{Host: k.host, Position: end.String(), Leaves: true}
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	for _, s := range k.opts.Shards() {
-		for bucket := range s.Buckets() {
-			wg.Go(func() { _, _ = Attend(ctx, s, bucket, left) })
-		}
+	for _, b := range k.opts.Buckets() {
+		wg.Go(func() { _, _ = Attend(ctx, b, left) })
 	}
 }
 

@@ -52,9 +52,9 @@ func Recover(ctx context.Context, o Options) (Report, error) {
 			return isOf(l, s) || s == home && !inUse[l.shard]
 		}}
 		t := &target{
-			shard: s, mode: ReplayByHand, names: map[int]string{}, dry: o.DryRun, topic: o.Topic, lost: lost,
+			shard: s, mode: ReplayByHand, names: map[*store.Bucket]string{}, dry: o.DryRun, topic: o.Topic, lost: lost,
 		}
-		for b := range s.Buckets() {
+		for _, b := range s.Buckets() {
 			t.names[b] = ""
 		}
 		var r Report
@@ -71,10 +71,10 @@ func Recover(ctx context.Context, o Options) (Report, error) {
 }
 
 // lostBy returns by bucket which changes a shard may have lost: it has all others, so their lines have no effect.
-func lostBy(ctx context.Context, s *store.Shard) (map[int]bounds, error) {
-	lost := map[int]bounds{}
-	for b := range s.Buckets() {
-		gaps, err := Gaps(ctx, s, b)
+func lostBy(ctx context.Context, s *store.Shard) (map[*store.Bucket]bounds, error) {
+	lost := map[*store.Bucket]bounds{}
+	for _, b := range s.Buckets() {
+		gaps, err := Gaps(ctx, b)
 		if err != nil {
 			return nil, fmt.Errorf("recover shard %s: %w", s.Name(), err)
 		}

@@ -34,7 +34,7 @@ func TestRecoveryDryRunChangesNothingAndCounts(t *testing.T) {
 				t.Fatalf("%s: %v", got, err)
 			}
 		case "deleted":
-			if err := h.queue.Delete(t.Context(), "t", id); err != nil {
+			if err := h.queue.Delete(t.Context(), "t", id, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -52,7 +52,7 @@ func TestRecoveryDryRunChangesNothingAndCounts(t *testing.T) {
 	if after := remember(t, client); len(after) != len(before) {
 		t.Errorf("%d keys, %d before", len(after), len(before))
 	}
-	o := Options{Shards: h.queue.Shards(), Dirs: []string{h.dir}, Topic: func(string) bool { return false }}
+	o := Options{Shards: h.queue.Shards.All(), Dirs: []string{h.dir}, Topic: func(string) bool { return false }}
 	if report, err = Recover(t.Context(), o); err != nil || report.Pushed != 0 || report.Unknown == 0 {
 		t.Errorf("an unregistered topic: %+v, %v", report, err)
 	}
@@ -78,14 +78,14 @@ func TestRecoveryByHandLeavesJobsThatEndMeanwhile(t *testing.T) {
 		lines := 0
 		endSome := func(string) bool { // is called for each job after its lines were read, and before it is compared
 			if lines++; lines == 1 {
-				_ = h.queue.Delete(t.Context(), "t", "deleted")
+				_ = h.queue.Delete(t.Context(), "t", "deleted", nil)
 			}
 			if lines < 3 || lines == 6 { // the sixth is read in the second round
 				_, _, _ = h.work(t.Context(), fmt.Sprint(lines), store.Done)
 			}
 			return true
 		}
-		o := Options{Shards: h.queue.Shards(), Dirs: []string{h.dir}, DryRun: dry, Topic: endSome}
+		o := Options{Shards: h.queue.Shards.All(), Dirs: []string{h.dir}, DryRun: dry, Topic: endSome}
 		report, err := Recover(t.Context(), o)
 		if err != nil || report.Jobs != 5 || report.Missing+report.Pushed+report.Unknown > 0 {
 			t.Errorf("dry run %t: %+v, %v", dry, report, err)
@@ -121,7 +121,7 @@ func TestRecoveryReportsNothingWhenNothingWasLost(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_ = a.queue.Delete(t.Context(), "t", "deleted") // otherwise it may have been delivered
+	_ = a.queue.Delete(t.Context(), "t", "deleted", nil) // otherwise it may have been delivered
 	attendAll(t, inB)
 	client.Del(t.Context(), "wk:{0}:run") // another server
 	attendAll(t, inA, inB)
@@ -142,7 +142,7 @@ func TestRecoveryOfALossDuringAComparison(t *testing.T) {
 	a, b, inA, inB := twoHosts(t, url)
 	b.push(t, "kept", `"b"`, time.Hour)
 	b.push(t, "deleted", `"b"`, time.Hour)
-	if err := a.queue.Delete(t.Context(), "t", "deleted"); err != nil {
+	if err := a.queue.Delete(t.Context(), "t", "deleted", nil); err != nil {
 		t.Fatal(err)
 	}
 	client.FlushAll(t.Context())
@@ -189,7 +189,7 @@ func TestRecoveryToleratesAHostsClockThatGoesBack(t *testing.T) {
 			if r := h.queue.Push(t.Context(), replace); r.Err != nil {
 				t.Fatal(r.Err)
 			}
-			if err := h.queue.Delete(t.Context(), "t", "deleted"); err != nil {
+			if err := h.queue.Delete(t.Context(), "t", "deleted", nil); err != nil {
 				t.Fatal(err)
 			}
 			if _, id, err := h.work(t.Context(), "token", store.Done); id != "delivered" || err != nil {
@@ -219,7 +219,7 @@ func TestRecoveryKeepsAJobThatRanAgainThoughAClockWentBack(t *testing.T) {
 	if _, id, err := h.work(t.Context(), "token", store.Bury); id != "again" || err != nil {
 		t.Fatal(id, err)
 	}
-	if _, err := h.queue.RunNow(t.Context(), "t", "again"); err != nil {
+	if _, err := h.queue.RunNow(t.Context(), "t", "again", nil); err != nil {
 		t.Fatal(err)
 	}
 	h.off.Store(-int64(24 * time.Hour))

@@ -14,7 +14,7 @@ func TestRecoveryOfARenamedShardReadsLinesOfBothNames(t *testing.T) {
 		h := newHost(t, url)
 		name := func(c store.ShardConfig) {
 			c.URL, c.State, c.Identity = url, "active", "i"
-			if err := h.queue.SetShards(t.Context(), []store.ShardConfig{c}); err != nil {
+			if err := h.queue.Shards.Set([]store.ShardConfig{c}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -51,15 +51,15 @@ func TestRecoveryOpensNoShardByASecondName(t *testing.T) {
 	list := []store.ShardConfig{
 		{Name: "a", URL: url, State: "active", Identity: "ia"}, {Name: "b", URL: url, State: "active", Identity: "ib"},
 	}
-	if err := h.queue.SetShards(t.Context(), list[:1]); err != nil {
+	if err := h.queue.Shards.Set(list[:1]); err != nil {
 		t.Fatal(err)
 	}
 	h.adopt(t)
 	h.push(t, "job", `"old"`, time.Hour)
-	if err := h.queue.SetShards(t.Context(), list); err != nil {
+	if err := h.queue.Shards.Set(list); err != nil {
 		t.Fatal(err)
 	}
-	b := h.queue.Shards()[1]
+	b := h.queue.Shards.All()[1]
 	if err := b.Check(t.Context()); err == nil {
 		t.Fatal("b is used")
 	}

@@ -86,10 +86,10 @@ func (r *Report) countJobs(f *index) {
 type target struct {
 	shard *store.Shard
 	mode  ReplayMode
-	names map[int]string // comparison by bucket; nothing is replayed in other buckets
+	names map[*store.Bucket]string // comparison by bucket; nothing is replayed in other buckets
 	dry   bool
-	topic func(string) bool // reports whether a topic is registered; nil: all are
-	lost  map[int]bounds    // by bucket: other lines have no effect; nil: all may have one
+	topic func(string) bool        // reports whether a topic is registered; nil: all are
+	lost  map[*store.Bucket]bounds // by bucket: other lines have no effect; nil: all may have one
 	// Stored jobs outside are present; nil: any may be missing. See twice.
 	missing map[key]bool
 	found   map[key]bool // if not nil, receives the jobs whose entries had an effect
@@ -147,7 +147,7 @@ func (t *target) replayOnce(ctx context.Context, s *source, f *index, r *Report)
 	}
 	r.Torn = max(r.Torn, torn)
 	r.countJobs(f)
-	p := &pass{ctx: ctx, target: t, index: f, report: r, batches: map[int][]Entry{}}
+	p := &pass{ctx: ctx, target: t, index: f, report: r, batches: map[*store.Bucket][]Entry{}}
 	return p.run(s)
 }
 
@@ -157,7 +157,7 @@ type pass struct {
 	ctx     context.Context
 	index   *index
 	report  *Report
-	batches map[int][]Entry // by bucket
+	batches map[*store.Bucket][]Entry // by bucket
 }
 
 func (p *pass) run(s *source) error {
@@ -222,13 +222,13 @@ func (p *pass) add(e Entry) error {
 	return p.flush(bucket)
 }
 
-func (p *pass) flush(bucket int) error {
+func (p *pass) flush(bucket *store.Bucket) error {
 	batch := p.batches[bucket]
 	p.batches[bucket] = batch[:0]
 	if len(batch) == 0 {
 		return nil
 	}
-	effects, err := Replay(p.ctx, p.shard, bucket, p.mode, p.names[bucket], p.dry, batch)
+	effects, err := Replay(p.ctx, bucket, p.mode, p.names[bucket], p.dry, batch)
 	for i, effect := range effects {
 		p.report.count(&batch[i], effect, p.dry)
 		if p.found != nil && effect != EffectNone {

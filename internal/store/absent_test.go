@@ -14,7 +14,7 @@ import (
 func (f *fixture) compares(known ...string) reconcile.Opened {
 	f.Helper()
 	c := f.attend("a")
-	opened, err := reconcile.OpenBucket(f.ctx, f.s, 0, reconcile.ComparedBy{
+	opened, err := reconcile.OpenBucket(f.ctx, f.b, reconcile.ComparedBy{
 		Host: "a", Name: c.Name, Highest: c.After + 1, Known: known, Patience: time.Millisecond,
 	})
 	if err != nil {
@@ -58,7 +58,7 @@ func TestAHostThatStoppedCleanlyIsNotAbsent(t *testing.T) {
 	for _, host := range []string{"a", "stopped", "silent", "killed"} {
 		f.attend(host)
 	}
-	if _, err := reconcile.Attend(f.ctx, f.s, 0, reconcile.Attendance{Host: "stopped", Leaves: true}); err != nil {
+	if _, err := reconcile.Attend(f.ctx, f.b, reconcile.Attendance{Host: "stopped", Leaves: true}); err != nil {
 		t.Fatal(err)
 	}
 	f.ages("silent", time.Minute)
@@ -104,14 +104,14 @@ func TestAHostIsForgotten(t *testing.T) {
 		}
 	}
 	for _, host := range []string{"b", "c"} {
-		if err := f.s.Awaits(f.ctx, 0); !store.IsAbsent(err) || !strings.Contains(err.Error(), host) {
+		if err := f.b.Awaits(f.ctx); !store.IsAbsent(err) || !strings.Contains(err.Error(), host) {
 			t.Errorf("before %s is forgotten: %v", host, err)
 		}
 		if err := reconcile.ForgetHost(f.ctx, f.q, host); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := f.s.Awaits(f.ctx, 0); err != nil {
+	if err := f.b.Awaits(f.ctx); err != nil {
 		t.Error(err)
 	}
 	if seen := f.attend("a").Hosts; len(seen) != 2 || !seen[0].At.IsZero() || !seen[1].At.IsZero() {
@@ -141,13 +141,13 @@ func TestAJobStoredDuringALongComparisonOverridesAbsentHosts(t *testing.T) {
 		t.Fatalf("absent: %q", absent)
 	}
 	eventually(t, "the shard to answer", func() bool { _, err := f.q.Get(f.ctx, "t", "x"); return err == nil })
-	if err := f.q.Delete(f.ctx, "t", "x"); err != nil {
+	if err := f.q.Delete(f.ctx, "t", "x", nil); err != nil {
 		t.Fatal(err)
 	}
 	old := reconcile.Entry{Kind: reconcile.EntryStored, Revision: base - 1, Job: store.Job{
 		Topic: "t", ID: "x", Body: []byte(`"old"`), DueAt: time.Now(), CreatedAt: time.Now().Add(-time.Hour),
 	}}
-	effects, err := reconcile.Replay(f.ctx, f.s, 0, reconcile.ReplayLate, "", false, []reconcile.Entry{old})
+	effects, err := reconcile.Replay(f.ctx, f.b, reconcile.ReplayLate, "", false, []reconcile.Entry{old})
 	if err != nil || effects[0] != reconcile.EffectNone {
 		t.Errorf("the line of the absent host: %q, %v", effects, err)
 	}

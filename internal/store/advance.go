@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Advance is the result of one call of Shard.Advance.
+// Advance is the result of one call of Bucket.Advance.
 type Advance struct {
 	Now     time.Time // Redis's clock in the script
 	Next    time.Time // when the next job, lease or topic needs Advance; zero for none
@@ -29,15 +29,15 @@ const (
 	wakeFields = 4
 )
 
-// Advance gives topics with due jobs of a bucket their turns, and ends leases and jobs that have expired, one bounded
+// Advance gives topics with due jobs their turns, and ends leases and jobs that have expired, one bounded
 // step at a time.
-func (s *Shard) Advance(ctx context.Context, bucket int) (Advance, error) {
-	reply, err := s.CallList(ctx, bucket, -1, wakeScript, advanceTopics, advanceStep)
+func (b *Bucket) Advance(ctx context.Context) (Advance, error) {
+	reply, err := b.CallList(ctx, -1, wakeScript, advanceTopics, advanceStep)
 	if err != nil {
 		return Advance{}, err
 	}
 	if len(reply) < wakeHead || (len(reply)-wakeHead)%wakeFields != 0 {
-		return Advance{}, fmt.Errorf("advance %s: %w", s.name, ErrReply)
+		return Advance{}, fmt.Errorf("advance %s: %w", b.shard.name, ErrReply)
 	}
 	n := Ints(reply[:wakeHead])
 	a := Advance{Now: micros(reply[0]), Woken: int(n[2])}
@@ -45,14 +45,14 @@ func (s *Shard) Advance(ctx context.Context, bucket int) (Advance, error) {
 		a.Next = time.UnixMicro(n[1]).UTC()
 		a.More = !a.Next.After(a.Now)
 	}
-	a.Expired, err = s.lapse(ctx, bucket, a.Now, reply[wakeHead:])
+	a.Expired, err = b.lapse(ctx, a.Now, reply[wakeHead:])
 	return a, err
 }
 
 var delayedOrReady = []State{Delayed, Ready}
 
 // lapse ends what has expired: a lease as a failed attempt, a waiting job as expired.
-func (s *Shard) lapse(ctx context.Context, bucket int, now time.Time, expired []any) (leases int, err error) {
+func (b *Bucket) lapse(ctx context.Context, now time.Time, expired []any) (leases int, err error) {
 	var list []End
 	for v := range slices.Chunk(expired, wakeFields) {
 		e := End{Ref: Ref{Text(v[0]), Text(v[1])}, In: delayedOrReady, Verb: Expire}
@@ -65,7 +65,7 @@ func (s *Shard) lapse(ctx context.Context, bucket int, now time.Time, expired []
 		list = append(list, e)
 	}
 	for some := range slices.Chunk(list, EndLimit) {
-		if _, err := s.End(ctx, bucket, some); err != nil {
+		if _, err := b.End(ctx, some); err != nil {
 			return leases, err
 		}
 	}
@@ -73,10 +73,10 @@ func (s *Shard) lapse(ctx context.Context, bucket int, now time.Time, expired []
 }
 
 // NextEvent returns Advance.Next, zero for none, as it is now. It takes one plain command.
-func (s *Shard) NextEvent(ctx context.Context, bucket int) (time.Time, error) {
-	first, err := s.client.ZRangeWithScores(ctx, Prefix(bucket)+"next", 0, 0).Result()
+func (b *Bucket) NextEvent(ctx context.Context) (time.Time, error) {
+	first, err := b.shard.client.ZRangeWithScores(ctx, b.Key("next"), 0, 0).Result()
 	if err != nil {
-		return time.Time{}, fmt.Errorf("poll shard %s: %w", s.name, err)
+		return time.Time{}, fmt.Errorf("poll shard %s: %w", b.shard.name, err)
 	}
 	if len(first) == 0 {
 		return time.Time{}, nil
@@ -84,14 +84,14 @@ func (s *Shard) NextEvent(ctx context.Context, bucket int) (time.Time, error) {
 	return time.UnixMicro(int64(math.Round(first[0].Score * 1000))).UTC(), nil
 }
 
-// NothingReady reports whether Reserve would find no job in a bucket now and the next ready job wakes the dispatchers.
+// NothingReady reports whether Reserve would find no job now and the next ready job wakes the dispatchers.
 // Only Reserve requests that wake-up (the key idle). It takes one plain command: EXISTS counts a key each time it is
 // named, so the count is four only if idle exists and no q does.
-func (s *Shard) NothingReady(ctx context.Context, bucket int) (bool, error) {
-	q, idle := Prefix(bucket)+"q:", Prefix(bucket)+"idle"
-	n, err := s.client.Exists(ctx, q+"high", q+"normal", q+"low", idle, idle, idle, idle).Result()
+func (b *Bucket) NothingReady(ctx context.Context) (bool, error) {
+	q, idle := b.Key("q:"), b.Key("idle")
+	n, err := b.shard.client.Exists(ctx, q+"high", q+"normal", q+"low", idle, idle, idle, idle).Result()
 	if err != nil {
-		return false, fmt.Errorf("poll shard %s: %w", s.name, err)
+		return false, fmt.Errorf("poll shard %s: %w", b.shard.name, err)
 	}
 	return n == 4, nil
 }

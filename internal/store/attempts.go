@@ -29,7 +29,7 @@ func decodeAttempts(v any) ([]Attempt, error) {
 	history := make([]Attempt, len(list))
 	for i, v := range list {
 		if err := json.Unmarshal([]byte(Text(v)), &history[i]); err != nil {
-			return nil, fmt.Errorf("attempt %.60q: %w", v, errRecord)
+			return nil, fmt.Errorf("attempt %.60q: %w", v, ErrRecord)
 		}
 		if history[i].N == 0 {
 			history[i].N = 1

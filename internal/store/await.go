@@ -37,13 +37,13 @@ func AwaitOpen(ctx context.Context, patience time.Duration, open func() bool) bo
 	return true
 }
 
-// awaitBucket waits after a script was refused because its bucket is being compared. Pushes wait only when no other
+// awaitOpen waits after a script was refused because its bucket is being compared. Pushes wait only when no other
 // shard accepts them, see pushAfterCompare, and takes only when there is no other shard. A probe asks for the state
 // now.
-func (s *Shard) awaitBucket(ctx context.Context, bucket int, script *Script) bool {
-	alone := s.peers.Takers() <= 1
+func (b *Bucket) awaitOpen(ctx context.Context, script *Script) bool {
+	alone := b.shard.peers.Takers() <= 1
 	if script.Comparing == ComparingRefuses || script.Comparing == ComparingWaitsAlone && !alone {
 		return false
 	}
-	return AwaitOpen(ctx, s.patience, func() bool { return !s.nodes[bucket].down.Load() })
+	return AwaitOpen(ctx, b.shard.patience, func() bool { return !b.down.Load() })
 }

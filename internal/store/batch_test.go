@@ -59,14 +59,14 @@ func TestLargeBatches(t *testing.T) {
 			}
 		}
 		for id := range bodies {
-			if err := f.q.Delete(f.ctx, "t", id); err != nil {
+			if err := f.q.Delete(f.ctx, "t", id, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
 		f.forgetAll()
 		eventually(t, "nothing is ready", func() bool {
 			f.reserve(100)
-			nothing, err := f.s.NothingReady(f.ctx, 0)
+			nothing, err := f.b.NothingReady(f.ctx)
 			return nothing && err == nil
 		})
 		f.clean()
@@ -183,7 +183,7 @@ func TestTheSameIDTwiceInOneBatch(t *testing.T) {
 			if got := f.get("t", id); string(got.Body) != want {
 				t.Errorf("%s has the body %s; want %s", id, got.Body, want)
 			}
-			if err := f.q.Delete(f.ctx, "t", id); err != nil {
+			if err := f.q.Delete(f.ctx, "t", id, nil); err != nil {
 				t.Error(err)
 			}
 		}

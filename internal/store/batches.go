@@ -18,16 +18,16 @@ const (
 	maxWaiting = 20000   // jobs; more are refused
 )
 
-func (s *Shard) batchOptions() batch.Options {
+func (b *Bucket) batchOptions() batch.Options {
 	return batch.Options{
 		Calls: maxCalls, Jobs: maxTaken, LargeJobs: largeJobs, Bytes: maxBytes, Topics: MaxTopics,
 		SecondAt: secondAt, Waiting: maxWaiting,
-		Start: s.Start,
+		Start: b.shard.Start,
 		Refused: func(err error) error {
 			if errors.Is(err, batch.ErrClosed) {
-				return s.Unavailable("down", err)
+				return b.Unavailable("down", err)
 			}
-			return s.Unavailable("overloaded", err)
+			return b.Unavailable("overloaded", err)
 		},
 	}
 }

@@ -19,10 +19,10 @@ func benchQueue(b *testing.B) (*queue.Queue, *store.Shard) {
 	url, _ := startRedis(b)
 	q := queue.Open(store.Options{})
 	b.Cleanup(func() { _ = q.Close() })
-	if err := q.SetShards(b.Context(), []store.ShardConfig{{Name: "a", URL: url, State: "active"}}); err != nil {
+	if err := q.Shards.Set([]store.ShardConfig{{Name: "a", URL: url, State: "active"}}); err != nil {
 		b.Fatal(err)
 	}
-	return q, q.Shards()[0]
+	return q, q.Shards.All()[0]
 }
 
 func redisMicros(b *testing.B, s *store.Shard) float64 {
@@ -122,7 +122,7 @@ func benchReserveSettle(b *testing.B, remember time.Duration) {
 	}
 	attempt := store.Attempt{StartedAt: time.Now().UnixMilli(), TookMS: 1.5, Status: 200, Answer: "ok"}
 	reserve := func(n int) store.Reserved {
-		got, err := s.Reserve(b.Context(), 0, store.Reserve{Worker: "w", Token: fmt.Sprint(n), Max: store.ReserveLimit,
+		got, err := s.Buckets()[0].Reserve(b.Context(), store.Reserve{Worker: "w", Token: fmt.Sprint(n), Max: store.ReserveLimit,
 			Pattern: "0102010201"})
 		if err != nil || len(got.Jobs) == 0 {
 			b.Fatal(err, n)
@@ -144,7 +144,7 @@ func benchReserveSettle(b *testing.B, remember time.Duration) {
 			for i, l := range got.Jobs {
 				st[i] = store.End{Lease: l.Lease, Verb: store.Done, Endpoint: store.EndpointUp, Attempt: &attempt}
 			}
-			if _, err := s.End(b.Context(), 0, st); err != nil {
+			if _, err := s.Buckets()[0].End(b.Context(), st); err != nil {
 				b.Fatal(err)
 			}
 			done += len(got.Jobs)
@@ -215,8 +215,7 @@ func BenchmarkDrain(b *testing.B) {
 	q := queue.Open(store.Options{})
 	defer func() { _ = q.Close() }()
 	states := func(x, y string) {
-		if err := q.SetShards(b.Context(),
-			[]store.ShardConfig{{Name: "a", URL: urlA, State: x}, {Name: "b", URL: urlB, State: y}}); err != nil {
+		if err := q.Shards.Set([]store.ShardConfig{{Name: "a", URL: urlA, State: x}, {Name: "b", URL: urlB, State: y}}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -224,7 +223,7 @@ func BenchmarkDrain(b *testing.B) {
 	pushAll(b, q, b.N, func(i int) time.Duration { return time.Hour + time.Duration(i)*time.Millisecond })
 	states("draining", "active")
 	b.ResetTimer()
-	if n, err := q.Drain(b.Context(), q.Shards()[0], "me"); n != b.N || err != nil {
+	if n, err := q.Drain(b.Context(), q.Shards.All()[0], "me"); n != b.N || err != nil {
 		b.Fatal(n, err)
 	}
 }
@@ -275,7 +274,7 @@ func BenchmarkDeliverOverTopics(b *testing.B) {
 		moved := 0
 		spent(&advance, func() {
 			for moved < 50 && done+moved < b.N {
-				a, err := s.Advance(b.Context(), 0)
+				a, err := s.Buckets()[0].Advance(b.Context())
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -286,7 +285,7 @@ func BenchmarkDeliverOverTopics(b *testing.B) {
 			var got store.Reserved
 			spent(&reserve, func() {
 				var err error
-				got, err = s.Reserve(b.Context(), 0, store.Reserve{
+				got, err = s.Buckets()[0].Reserve(b.Context(), store.Reserve{
 					Worker: "w", Token: fmt.Sprint(done), Max: 128, Pattern: "0102010201", TopicMax: 128,
 					LeaseCap: 15 * time.Second,
 				})
@@ -303,7 +302,7 @@ func BenchmarkDeliverOverTopics(b *testing.B) {
 				break
 			}
 			spent(&settle, func() {
-				if _, err := s.End(b.Context(), 0, st); err != nil {
+				if _, err := s.Buckets()[0].End(b.Context(), st); err != nil {
 					b.Fatal(err)
 				}
 			})

@@ -20,17 +20,17 @@ type Reply struct {
 	Unsafe   error // why no replica has confirmed the writes, when the durability requires one
 }
 
-// Call calls a script of a bucket as its row says. An error that is not the context's or the script's own is an
+// Call calls a script as its row says. An error that is not the context's or the script's own is an
 // *UnavailableError.
-func (s *Shard) Call(ctx context.Context, bucket int, script *Script, args ...any) (Reply, error) {
-	return s.CallDurably(ctx, bucket, Memory, script, args...)
+func (b *Bucket) Call(ctx context.Context, script *Script, args ...any) (Reply, error) {
+	return b.callDurably(ctx, Memory, script, args...)
 }
 
-// CallDurably is Call, and waits until the writes of a script with replicas are as safe as d requires.
-func (s *Shard) CallDurably(
-	ctx context.Context, bucket int, d Durability, script *Script, args ...any,
+// callDurably is Call, and waits until the writes of a script with replicas are as safe as d requires.
+func (b *Bucket) callDurably(
+	ctx context.Context, d Durability, script *Script, args ...any,
 ) (Reply, error) {
-	c := call{shard: s, bucket: bucket, script: script, args: args, replica: script.Replicas && d == Replica}
+	c := call{bucket: b, script: script, args: args, replica: script.Replicas && d == Replica}
 	reply, err := c.runOpen(ctx)
 	if !isLost(err) || script.Lost == LostNever {
 		return reply, err
@@ -44,28 +44,27 @@ func (s *Shard) CallDurably(
 }
 
 // CallList is Call for scripts that reply a list of n values, or of any length when n is negative.
-func (s *Shard) CallList(ctx context.Context, bucket, n int, script *Script, args ...any) ([]any, error) {
-	reply, err := s.Call(ctx, bucket, script, args...)
+func (b *Bucket) CallList(ctx context.Context, n int, script *Script, args ...any) ([]any, error) {
+	reply, err := b.Call(ctx, script, args...)
 	if err != nil {
 		return nil, err
 	}
 	list, ok := reply.Value.([]any)
 	if !ok || n >= 0 && len(list) != n {
-		return nil, fmt.Errorf("%s on shard %s: %w", script.Name, s.name, ErrReply)
+		return nil, fmt.Errorf("%s on shard %s: %w", script.Name, b.shard.name, ErrReply)
 	}
 	return list, nil
 }
 
 // sendOnly sends a script without regard to the bucket's state: for what finds out that state.
-func (s *Shard) sendOnly(ctx context.Context, bucket int, script *Script, args ...any) (Reply, error) {
-	c := call{shard: s, bucket: bucket, script: script, args: args}
+func (b *Bucket) sendOnly(ctx context.Context, script *Script, args ...any) (Reply, error) {
+	c := call{bucket: b, script: script, args: args}
 	return c.send(ctx, 0)
 }
 
 // call is one call of a script.
 type call struct {
-	shard   *Shard
-	bucket  int
+	bucket  *Bucket
 	script  *Script
 	args    []any
 	replica bool // wait for a replica
@@ -74,7 +73,7 @@ type call struct {
 // runOpen is run, and once more if the bucket was being compared with the journals: then the script has done nothing.
 func (c *call) runOpen(ctx context.Context) (Reply, error) {
 	reply, err := c.run(ctx)
-	if IsComparing(err) && c.shard.awaitBucket(ctx, c.bucket, c.script) {
+	if IsComparing(err) && c.bucket.awaitOpen(ctx, c.script) {
 		return c.run(ctx)
 	}
 	return reply, err
@@ -82,40 +81,39 @@ func (c *call) runOpen(ctx context.Context) (Reply, error) {
 
 // run checks that the bucket is usable, sends the script, and records what an error says about the bucket.
 func (c *call) run(ctx context.Context) (Reply, error) {
-	s, n := c.shard, c.shard.nodes[c.bucket]
+	b := c.bucket
 	if err := c.refused(); err != nil {
 		return Reply{}, err
 	}
 	if c.replica { // for a connection, the script and the replica
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, 2*s.timeout+s.replicaWait())
+		ctx, cancel = context.WithTimeout(ctx, 2*b.shard.timeout+b.shard.replicaWait())
 		defer cancel()
 	}
 	began := time.Now()
 	var reply Reply
-	err := s.check(ctx, c.bucket)
+	err := b.check(ctx)
 	if err == nil {
 		reply, err = c.send(ctx, refusedFor)
 	}
 	switch {
 	case err == nil:
-		if c.script.needsCompared() && !n.proven.Load() {
-			n.proven.Store(true)
+		if c.script.needsCompared() && !b.proven.Load() {
+			b.proven.Store(true)
 		}
 		return reply, nil
 	case c.replica && errors.Is(err, redis.ErrPoolTimeout): // all wait for replicas; the shard itself may be healthy
-		return Reply{}, s.Unavailable("overloaded", err)
+		return Reply{}, b.Unavailable("overloaded", err)
 	}
-	return Reply{}, s.Failed(ctx, c.bucket, began, err)
+	return Reply{}, b.Failed(ctx, began, err)
 }
 
 // refused returns why a bucket that is down cannot run the script.
 func (c *call) refused() error {
-	n := c.shard.nodes[c.bucket]
-	if n.down.Load() && (n.reason() != ReasonComparing || c.script.needsCompared()) {
-		return c.shard.Unavailable(n.reason(), n.why.Load().(error))
+	if c.bucket.reason() == ReasonComparing && !c.script.needsCompared() {
+		return nil
 	}
-	return nil
+	return c.bucket.unusable()
 }
 
 // A script that was not sent, or that the server refused before it ran, is sent again after a pause: a slot moves, a
@@ -159,17 +157,17 @@ func (t *tries) next(ctx context.Context, err error, sent bool) error {
 		return nil
 	case redis.HasErrorPrefix(err, "NOBUCKET") && !t.guarded:
 		t.guarded = true
-		return t.shard.makeSlotGuard(ctx, t.bucket)
+		return t.bucket.makeSlotGuard(ctx)
 	case redis.HasErrorPrefix(err, tooLate):
-		t.readClock(err)
+		t.noteClock(err)
 		if t.late++; t.late > lateTries {
-			return errTooLate
+			return ErrTooLate
 		}
 		return nil
 	}
 	refused := isRefused(err, sent)
 	if refused {
-		t.shard.reloadCluster(ctx) // for the next call, too: another node may have taken over
+		t.bucket.shard.reloadCluster(ctx) // for the next call, too: another node may have taken over
 	}
 	if !refused || time.Now().Add(t.pause).After(t.until) || !sleep(ctx, t.pause) {
 		return withFate(err, sent)
@@ -178,29 +176,29 @@ func (t *tries) next(ctx context.Context, err error, sent bool) error {
 	return nil
 }
 
-// readClock takes the server's time from the error of a script that began too late.
-func (c *call) readClock(err error) {
+// noteClock takes the server's time from the error of a script that began too late.
+func (c *call) noteClock(err error) {
 	server, _ := strconv.ParseInt(strings.TrimPrefix(err.Error(), tooLate), 10, 64)
-	c.shard.nodes[c.bucket].clock.Store(&clockReading{server, time.Now()})
+	c.bucket.clock.Store(&clockReading{server, time.Now()})
 }
 
 // sendOnce sends the script once: its text when full, else its hash. It reports whether anything was sent.
 func (c *call) sendOnce(ctx context.Context, full bool) (reply Reply, sent bool, err error) {
-	s := c.shard
+	b, s := c.bucket, c.bucket.shard
 	args := make([]any, scriptHead, scriptHead+len(c.args)+1)
 	code := &sentText{}
-	args[0], args[1], args[2], args[3] = "evalsha", code, 1, Prefix(c.bucket)
+	args[0], args[1], args[2], args[3] = "evalsha", code, 1, b.Key("")
 	if code.text = s.hash(c.script); full {
 		args[0], code.text = "eval", s.compose(c.script)
 	}
 	args = append(args, c.args...)
 	if c.script.Deadline {
-		args = append(args, s.nodes[c.bucket].until(ctx, s.timeout))
+		args = append(args, b.until(ctx, s.timeout))
 	}
 	cmd := command{redis.NewCmd(ctx, args...)}
 	cmd.SetFirstKeyPos(scriptHead - 1)
 	if c.replica {
-		reply.Unsafe, err = s.sendAndWait(ctx, c.bucket, cmd)
+		reply.Unsafe, err = b.sendAndWait(ctx, cmd)
 	} else {
 		err = s.client.Process(ctx, cmd)
 	}

@@ -18,8 +18,8 @@ var (
 	// errUnknown is the error of a repeated call that finds nothing to do: the first one, which got no reply, may have
 	// done it.
 	errUnknown = errors.New("outcome unknown: connection lost before the reply")
-	// errTooLate means that a script began, or would have begun, after its caller had given up.
-	errTooLate = errors.New("the shard answered too late")
+	// ErrTooLate means that a script began, or would have begun, after its caller had given up.
+	ErrTooLate = errors.New("the shard answered too late")
 	ErrReply   = errors.New("the script's answer has an unexpected form")
 
 	errNoReply = errors.New("sent without a reply") // it may have been carried out
@@ -59,17 +59,17 @@ func isLost(err error) bool {
 // connection is the reason for a call whose connection broke.
 const connection = "connection"
 
-// Failed classifies an error of a command that began at a time: the caller's context, the state of the shard, or the
-// connection to it. A deadline of the caller says nothing about the shard, unless it left most of a command's time.
-func (s *Shard) Failed(ctx context.Context, bucket int, began time.Time, err error) error {
+// Failed classifies an error of a command that began at a time: the caller's context, the state of the bucket, or the
+// connection to it. A deadline of the caller says nothing about the bucket, unless it left most of a command's time.
+func (b *Bucket) Failed(ctx context.Context, began time.Time, err error) error {
 	if ctx.Err() != nil && errors.Is(ctx.Err(), context.Canceled) {
-		return fmt.Errorf("shard %s: %w", s.name, ctx.Err())
+		return fmt.Errorf("shard %s: %w", b.shard.name, ctx.Err())
 	}
-	if d, ok := ctx.Deadline(); ok && !time.Now().Before(d) && time.Since(began) < s.timeout*3/4 {
-		return s.Unavailable("timeout", err)
+	if d, ok := ctx.Deadline(); ok && !time.Now().Before(d) && time.Since(began) < b.shard.timeout*3/4 {
+		return b.Unavailable("timeout", err)
 	}
-	if errors.Is(err, errTooLate) { // it does answer
-		return s.Unavailable("timeout", err)
+	if errors.Is(err, ErrTooLate) { // it does answer
+		return b.Unavailable("timeout", err)
 	}
 	reason := reasonOf(err)
 	if reason == connection && errors.Is(err, errNotSent) { // a new connection does not work either
@@ -77,28 +77,28 @@ func (s *Shard) Failed(ctx context.Context, bucket int, began time.Time, err err
 	}
 	switch reason {
 	case "full", Absent, connection:
-		return s.Unavailable(reason, err)
+		return b.Unavailable(reason, err)
 	case "script":
-		return fmt.Errorf("shard %s: %w", s.name, err)
+		return fmt.Errorf("shard %s: %w", b.shard.name, err)
 	}
-	s.markDown(bucket, err)
-	return s.Unavailable(reason, err)
+	b.markDown(err)
+	return b.Unavailable(reason, err)
 }
 
 // Unavailable returns the error of a call that a reason prevents; it says when to try again.
-func (s *Shard) Unavailable(reason string, err error) *UnavailableError {
+func (b *Bucket) Unavailable(reason string, err error) *UnavailableError {
 	retry := time.Second
 	if reason == "full" {
 		retry = 5 * time.Second
 	}
 	return &UnavailableError{
-		Reason: reason, RetryAfter: retry, Err: fmt.Errorf("shard %s: %w", s.name, err),
+		Reason: reason, RetryAfter: retry, Err: fmt.Errorf("shard %s: %w", b.shard.name, err),
 		unanswered: errors.Is(err, errNoReply),
 	}
 }
 
 // unknown is the error of a doubtful call that found nothing to do.
-func (s *Shard) unknown() error { return s.Unavailable(connection, errUnknown) }
+func (b *Bucket) unknown() error { return b.Unavailable(connection, errUnknown) }
 
 // reasonOf returns the reason for UnavailableError that an error of Redis or of the connection means.
 func reasonOf(err error) string {

@@ -6,13 +6,6 @@ import (
 	"time"
 )
 
-// HasOther reports whether the shard has another job of this job's id. A job with the same creation time is the same
-// job, being moved between shards: if both were changed, neither would be removed (see Drain).
-func (s *Shard) HasOther(ctx context.Context, topic string, job *Job) bool {
-	found, err := s.Get(ctx, topic, job.ID)
-	return err == nil && found != nil && !found.CreatedAt.Equal(job.CreatedAt)
-}
-
 // RunArgs are the arguments of change.lua that make a job due now.
 var RunArgs = []any{"run"}
 
@@ -49,13 +42,13 @@ var changeErrors = map[string]error{
 	changedRunning: ErrRunning, "dead": ErrDead, changedOther: ErrChanged,
 }
 
-// Change changes a job as change.lua says; it returns a nil job when the shard has none of this id. unsafe says why no
+// Change changes a job as change.lua says; it returns a nil job when the bucket has none of this id. unsafe says why no
 // replica has confirmed the change, when the topic's durability requires one.
-func (s *Shard) Change(
+func (b *Bucket) Change(
 	ctx context.Context, d Durability, topic, id string, m Match, what []any,
 ) (job *Job, unsafe, err error) {
 	args := append([]any{topic, id, m.String()}, what...)
-	o, err := s.CallDurably(ctx, s.BucketOf(topic), d, changeScript, args...)
+	o, err := b.callDurably(ctx, d, changeScript, args...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -67,16 +60,16 @@ func (s *Shard) Change(
 	switch refused := changeErrors[result]; {
 	case o.Doubtful && (result == changedNone || result == changedRunning || result == changedOther):
 		// The first call may have made it due, and it may have been reserved and delivered since.
-		return nil, nil, s.unknown()
+		return nil, nil, b.unknown()
 	case result == changedNone:
 		return nil, nil, nil
 	case refused != nil:
 		return nil, nil, fmt.Errorf("change %s/%s: %w", topic, id, refused)
 	}
 	if o.Unsafe != nil {
-		unsafe = s.NotReplicated("change", topic, id, o.Unsafe)
+		unsafe = b.NotReplicated("change", topic, id, o.Unsafe)
 	}
-	if job, err = s.job(topic, reply[2], micros(reply[0])); err != nil {
+	if job, err = b.job(topic, reply[2], micros(reply[0])); err != nil {
 		return nil, nil, err
 	}
 	job.ChangedAt, job.Revision = micros(reply[0]).Truncate(time.Millisecond), Integer(reply[1])

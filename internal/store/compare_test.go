@@ -13,7 +13,7 @@ import (
 // attend registers a host as attending the shard's only bucket.
 func (f *fixture) attend(host string) reconcile.Comparison {
 	f.Helper()
-	c, err := reconcile.Attend(f.ctx, f.s, 0, reconcile.Attendance{Host: host})
+	c, err := reconcile.Attend(f.ctx, f.b, reconcile.Attendance{Host: host})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -26,8 +26,7 @@ const patience = 3 * time.Second
 // compared reports to the bucket that a host has replayed its journal.
 func (f *fixture) compared(host string, c reconcile.Comparison, known ...string) reconcile.Opened {
 	f.Helper()
-	opened, err := reconcile.OpenBucket(f.ctx, f.s, 0,
-		reconcile.ComparedBy{Host: host, Name: c.Name, Highest: c.After, Known: known, Patience: patience})
+	opened, err := reconcile.OpenBucket(f.ctx, f.b, reconcile.ComparedBy{Host: host, Name: c.Name, Highest: c.After, Known: known, Patience: patience})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -75,11 +74,11 @@ func TestAHostThatLeavesIsWaitedFor(t *testing.T) {
 	f.lose()
 	c := f.attend("a")
 	f.attend("b")
-	if _, err := reconcile.Attend(f.ctx, f.s, 0, reconcile.Attendance{Host: "b", Leaves: true}); err != nil {
+	if _, err := reconcile.Attend(f.ctx, f.b, reconcile.Attendance{Host: "b", Leaves: true}); err != nil {
 		f.Fatal(err)
 	}
 	by := reconcile.ComparedBy{Host: "a", Name: c.Name, Highest: c.After, Known: []string{"b"}, Patience: time.Hour}
-	if o, err := reconcile.OpenBucket(f.ctx, f.s, 0, by); err != nil || o.Open {
+	if o, err := reconcile.OpenBucket(f.ctx, f.b, by); err != nil || o.Open {
 		f.Fatalf("b was not waited for: %+v, %v", o, err)
 	}
 }
@@ -117,7 +116,7 @@ func TestAHostThatNeverFinishesIsNotWaitedForForever(t *testing.T) {
 	by := reconcile.ComparedBy{Host: "a", Name: c.Name, Highest: c.After, Known: []string{"b"}, Patience: 20 * time.Millisecond}
 	eventually(t, "the bucket to be open", func() bool {
 		f.attend("b")
-		o, err := reconcile.OpenBucket(f.ctx, f.s, 0, by)
+		o, err := reconcile.OpenBucket(f.ctx, f.b, by)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -138,18 +137,18 @@ func TestADeadJobThatRanAgainInTheMillisecondOfItsDueTimeIsAlive(t *testing.T) {
 	found := ran // as after a push of its id
 	found.Revision = c.After
 	for want, e := range map[reconcile.Effect]reconcile.Entry{reconcile.EffectNone: found, reconcile.EffectReplaced: ran} {
-		effects, err := reconcile.Replay(f.ctx, f.s, 0, reconcile.ReplayCompare, c.Name, true, []reconcile.Entry{e})
+		effects, err := reconcile.Replay(f.ctx, f.b, reconcile.ReplayCompare, c.Name, true, []reconcile.Entry{e})
 		if err != nil || len(effects) != 1 || effects[0] != want {
 			f.Errorf("dry: %q, %v; want %q", effects, err, want)
 		}
 	}
-	if _, err := reconcile.Replay(f.ctx, f.s, 0, reconcile.ReplayCompare, c.Name, false, []reconcile.Entry{ran}); err != nil {
+	if _, err := reconcile.Replay(f.ctx, f.b, reconcile.ReplayCompare, c.Name, false, []reconcile.Entry{ran}); err != nil {
 		f.Fatal(err)
 	}
 	if o := f.compared("a", c); !o.Open {
 		f.Fatal("not open")
 	}
-	f.s.NodesForTest()[0].DownForTest().Store(false)
+	f.b.DownForTest().Store(false)
 	if j := f.get("t", "1"); j.State == store.Dead || j.Attempts != 0 || !j.DueAt.Equal(r.Job.DueAt) {
 		f.Errorf("the job is %+v", j)
 	}
@@ -169,14 +168,14 @@ func TestAJobThatRanAfterItDiedIsAliveInAnyOrderOfReplays(t *testing.T) {
 	found := reconcile.Entry{Kind: reconcile.EntryStored, Revision: c.After + 2, Job: changed} // it may be dead
 	ran := reconcile.Entry{Kind: reconcile.EntryStored, Revision: c.After + 1, Job: changed}
 	for _, e := range []reconcile.Entry{found, {Kind: reconcile.EntryDied, Revision: c.After, Job: died}, ran, ran} {
-		if _, err := reconcile.Replay(f.ctx, f.s, 0, reconcile.ReplayCompare, c.Name, false, []reconcile.Entry{e}); err != nil {
+		if _, err := reconcile.Replay(f.ctx, f.b, reconcile.ReplayCompare, c.Name, false, []reconcile.Entry{e}); err != nil {
 			f.Fatal(err)
 		}
 	}
 	if o := f.compared("a", c); !o.Open {
 		f.Fatal("not open")
 	}
-	f.s.NodesForTest()[0].DownForTest().Store(false)
+	f.b.DownForTest().Store(false)
 	if j := f.get("t", "1"); j.State == store.Dead || j.Attempts != 0 || string(j.Body) != `"changed"` {
 		f.Errorf("the job is %+v", j)
 	}
@@ -237,7 +236,7 @@ func TestLinesApplyToJobsWithExtras(t *testing.T) {
 	}
 	replaced := entry(reconcile.EntryStored, "replaced")
 	replaced.Job.Body = []byte("other")
-	effects, err := reconcile.Replay(f.ctx, f.s, 0, reconcile.ReplayCompare, c.Name, false, []reconcile.Entry{
+	effects, err := reconcile.Replay(f.ctx, f.b, reconcile.ReplayCompare, c.Name, false, []reconcile.Entry{
 		entry(reconcile.EntryDelivered, "delivered"), entry(reconcile.EntryDeleted, "deleted"), entry(reconcile.EntryDied, "died"),
 		replaced,
 	})
@@ -248,7 +247,7 @@ func TestLinesApplyToJobsWithExtras(t *testing.T) {
 	if o := f.compared("a", c); !o.Open {
 		f.Fatal("not open")
 	}
-	f.s.NodesForTest()[0].DownForTest().Store(false)
+	f.b.DownForTest().Store(false)
 	if j := f.get("t", "replaced"); string(j.Body) != "other" || j.Headers["k"] != "v" || len(j.Retry) != 1 ||
 		!j.ExpiresAt.Equal(jobs["replaced"].ExpiresAt) {
 		f.Errorf("the job is %+v", j)

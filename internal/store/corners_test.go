@@ -140,7 +140,7 @@ func TestADispatcherThatMayTakeNoMoreOfATopicIsNotToldToAskAgain(t *testing.T) {
 	f := newFixture(t)
 	f.push("t", "a", 0)
 	r := store.Reserve{Worker: "w", Token: "x", Max: 4, Pattern: "0102010201", Busy: map[string]int{"t": 0}}
-	if got, err := f.s.Reserve(f.ctx, 0, r); err != nil || got.More || len(got.Jobs) != 0 {
+	if got, err := f.b.Reserve(f.ctx, r); err != nil || got.More || len(got.Jobs) != 0 {
 		t.Errorf("reserved %+v, %v", got, err)
 	}
 	if ls := f.reserve(1); len(ls) != 1 {
@@ -156,9 +156,7 @@ func TestARestoredJobTakesTheIdOfAFinishedOne(t *testing.T) {
 	f.settle(store.Retry, nil, f.reserve(1)...)
 	f.settle(store.Done, nil, f.reserve(1)...)
 	job := store.Job{Topic: "t", ID: "a", State: store.Delayed, CreatedAt: time.UnixMilli(5), DueAt: time.Now().Add(time.Hour)}
-	if err := f.s.RestoreForTest(f.ctx, 0, []*store.Moving{{Job: job}}); err != nil {
-		t.Fatal(err)
-	}
+	f.restore(f.b, &job)
 	if n := f.s.Redis().Get(f.ctx, store.Prefix(0)+"fin").Val(); n != "0" {
 		t.Errorf("%s finished jobs are counted; want none", n)
 	}
@@ -170,23 +168,21 @@ func TestARestoredJobTakesTheIdOfAFinishedOne(t *testing.T) {
 
 // TestClearingATopicHasTheRevisionOfItsBeginning: jobs pushed meanwhile may stay, and a replay must not clear them.
 func TestClearingATopicHasTheRevisionOfItsBeginning(t *testing.T) {
-	f := newFixture(t)
-	for i := range 5 * store.DropStep {
+	url, _ := startRedis(t)
+	var recorded []string
+	f := fixtureOn(t, url, store.Options{Changed: func(kind store.ChangeKind, jobs []store.Job) error {
+		recorded = append(recorded, fmt.Sprint(kind, " ", jobs[0].Revision))
+		return nil
+	}})
+	for i := range 1000 { // deleted in several steps
 		f.push("t", fmt.Sprint(i), time.Hour)
 	}
 	before, _ := f.s.Redis().Get(f.ctx, store.Prefix(0)+"rev").Int64()
-	steps := []store.DropReply{}
-	err := f.s.Drop(f.ctx, "t", func(d store.DropReply) error {
-		steps = append(steps, d)
-		return nil
-	})
-	if err != nil || len(steps) < 2 || steps[0].Revision != before+1 || steps[1].Revision != before+2 {
-		t.Errorf("cleared in %d steps, %+v, %v; want revisions from %d", len(steps), steps, err, before+1)
+	if n, err := f.q.DropTopic(f.ctx, "t"); n != 1000 || err != nil {
+		t.Fatal(n, err)
 	}
-	for i, d := range steps {
-		if d.IsFirst != (i == 0) || len(d.Newer) > 0 {
-			t.Errorf("step %d: %+v", i, d)
-		}
+	if want := fmt.Sprint("clear ", before+1); len(recorded) != 1 || recorded[0] != want {
+		t.Errorf("recorded %q, want %q", recorded, want)
 	}
 }
 
@@ -199,12 +195,12 @@ func TestAWorkerThatWaitsIsToldOfALaterJob(t *testing.T) {
 	f.push("t", "deleted", 0)
 	f.push("t", "later", 30*time.Second)
 	f.advance()
-	if _, err := f.s.Take(f.ctx, 0, []store.TakeRequest{{Topics: []string{"t"}, Max: 1}}, []string{"t"}); err != nil {
+	if _, err := f.b.Take(f.ctx, []store.TakeRequest{{Topics: []string{"t"}, Max: 1}}, []string{"t"}); err != nil {
 		t.Fatal(err)
 	}
 	f.s.Redis().ZAdd(f.ctx, store.Prefix(0)+"next", redis.Z{Score: 1, Member: "t"})
 	f.advance()
-	if err := f.q.Delete(f.ctx, "t", "deleted"); err != nil {
+	if err := f.q.Delete(f.ctx, "t", "deleted", nil); err != nil {
 		t.Fatal(err)
 	}
 	f.ended(store.End{Lease: held[0].Lease, Verb: store.Done})
@@ -222,10 +218,10 @@ func TestDeletingALeasedJobFreesItsPlace(t *testing.T) {
 	f.take(1, "t")
 	f.push("t", "next", 0)
 	f.advance()
-	if _, err := f.s.Take(f.ctx, 0, []store.TakeRequest{{Topics: []string{"t"}, Max: 1}}, []string{"t"}); err != nil {
+	if _, err := f.b.Take(f.ctx, []store.TakeRequest{{Topics: []string{"t"}, Max: 1}}, []string{"t"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.q.Delete(f.ctx, "t", "held"); err != nil {
+	if err := f.q.Delete(f.ctx, "t", "held", nil); err != nil {
 		t.Fatal(err)
 	}
 	if a := f.advance(); a.Woken != 1 {

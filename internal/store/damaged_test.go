@@ -41,7 +41,7 @@ func TestAJobWithADamagedRecordKeepsALongBody(t *testing.T) {
 	if j := f.get("t", "a"); j.State != store.Dead || !bytes.Equal(j.Body, body) || len(j.History) != 1 {
 		t.Errorf("it is %s, with %d bytes and %d attempts", j.State, len(j.Body), len(j.History))
 	}
-	if n, err := f.q.DeleteDead(f.ctx, "t", nil, 1); n != 1 || err != nil {
+	if n, err := f.q.EndDead(f.ctx, store.DeadCall{Kind: store.DeadDeleted, Topic: "t", Limit: 1}); n != 1 || err != nil {
 		t.Fatalf("%d were deleted, %v", n, err)
 	}
 	f.clean()
@@ -74,7 +74,7 @@ func TestADamagedJobStaysInADrainingShard(t *testing.T) {
 	f.settle(store.Bury, nil, f.reserve(2)...)
 	f.s.Redis().HSet(f.ctx, store.Prefix(0)+"j:t", "damaged", "\xfe\x01?and so on")
 	url, _ := startRedis(t)
-	err := f.q.SetShards(f.ctx, []store.ShardConfig{{Name: "a", URL: f.s.URLForTest(), State: "draining"},
+	err := f.q.Shards.Set([]store.ShardConfig{{Name: "a", URL: f.s.URLForTest(), State: "draining"},
 		{Name: "b", URL: url, State: "active"}})
 	if err != nil {
 		t.Fatal(err)
@@ -105,12 +105,12 @@ func TestADeadJobIsRecordedOnce(t *testing.T) {
 	}
 	bury := func() { f.settle(store.Bury, func(s *store.End) { s.Reason = "attempts" }, f.reserve(1)...) }
 	bury()
-	if n, err := f.q.RedriveDead(f.ctx, "t", []string{id, id}, 0); n != 1 || err != nil {
+	if n, err := f.q.EndDead(f.ctx, store.DeadCall{Kind: store.Redriven, Topic: "t", IDs: []string{id, id}}); n != 1 || err != nil {
 		t.Fatalf("redrive: %d, %v", n, err)
 	}
 	f.stats("t", 0, 1, 0, 0)
 	bury()
-	if n, err := f.q.DeleteDead(f.ctx, "t", []string{id, id}, 0); n != 1 || err != nil {
+	if n, err := f.q.EndDead(f.ctx, store.DeadCall{Kind: store.DeadDeleted, Topic: "t", IDs: []string{id, id}}); n != 1 || err != nil {
 		t.Fatalf("delete: %d, %v", n, err)
 	}
 	f.stats("t", 0, 0, 0, 0)
@@ -156,7 +156,7 @@ func TestADamagedRunningJobHoldsUpNoOutcome(t *testing.T) {
 	for i, l := range leases {
 		list[i] = store.End{Lease: l.Lease, Verb: store.Done}
 	}
-	ended, err := f.s.End(f.ctx, 0, list)
+	ended, err := f.b.End(f.ctx, list)
 	if err != nil {
 		t.Fatal(err)
 	}

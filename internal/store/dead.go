@@ -18,6 +18,8 @@ type DeadCall struct {
 	Kind  ChangeKind
 	Topic string
 	As    *Renewal // of Redriven; nil: unchanged
+	IDs   []string // those of them that are dead; none: the oldest
+	Limit int      // of the oldest
 }
 
 // DeadStep bounds the dead jobs of one script call.
@@ -25,9 +27,8 @@ const DeadStep = 200
 
 const deadHead = 2 // length of the head of dead.lua's answer
 
-// EndDead re-drives or deletes dead jobs in one call of the script: those of the ids that are dead, or without ids the
-// oldest, up to limit. It returns them as the journal needs them.
-func (s *Shard) EndDead(ctx context.Context, c DeadCall, limit int, ids []string) ([]Job, error) {
+// EndDead redrives or deletes dead jobs, in one call of the script. It returns them as the journal needs them.
+func (b *Bucket) EndDead(ctx context.Context, c DeadCall) ([]Job, error) {
 	what, attempts, ttl := "retry", "", ""
 	if c.Kind == DeadDeleted {
 		what = "delete"
@@ -40,8 +41,8 @@ func (s *Shard) EndDead(ctx context.Context, c DeadCall, limit int, ids []string
 			attempts = strconv.Itoa(c.As.MaxAttempts)
 		}
 	}
-	args := append([]any{c.Topic, what, limit, attempts, ttl}, Anys(ids)...)
-	reply, err := s.CallList(ctx, s.BucketOf(c.Topic), -1, deadScript, args...)
+	args := append([]any{c.Topic, what, c.Limit, attempts, ttl}, Anys(c.IDs)...)
+	reply, err := b.CallList(ctx, -1, deadScript, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -50,12 +51,14 @@ func (s *Shard) EndDead(ctx context.Context, c DeadCall, limit int, ids []string
 	}
 	var jobs []Job
 	for i, v := range reply[deadHead:] {
-		job, err := s.job(c.Topic, v, micros(reply[0]))
+		job, err := b.job(c.Topic, v, micros(reply[0]))
 		if err != nil {
 			return nil, err
 		}
 		if job.Revision = Integer(reply[1]) + int64(i); c.Kind == DeadDeleted {
-			job = &Job{Topic: c.Topic, ID: job.ID, Shard: s.name, CreatedAt: job.CreatedAt, Revision: job.Revision}
+			job = &Job{
+				Topic: c.Topic, ID: job.ID, Shard: job.Shard, CreatedAt: job.CreatedAt, Revision: job.Revision,
+			}
 		}
 		jobs = append(jobs, *job)
 	}

@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // When a server was suspended, or the network held packets back, a script may begin long after its caller gave up. By
@@ -28,7 +30,7 @@ type clockReading struct {
 func (c *clockReading) earliest(t time.Time) int64 { return c.server + t.Sub(c.at).Milliseconds() }
 
 // until returns the deadline for a script to begin, in ms by the server's clock; 0 while that is not known.
-func (b *bucketState) until(ctx context.Context, patience time.Duration) int64 {
+func (b *Bucket) until(ctx context.Context, patience time.Duration) int64 {
 	clock, now := b.clock.Load(), time.Now()
 	if clock == nil || now.Sub(clock.at) > clockFor {
 		return 0
@@ -39,19 +41,37 @@ func (b *bucketState) until(ctx context.Context, patience time.Duration) int64 {
 	return clock.earliest(now.Add(patience * 3 / 4))
 }
 
-// ClockOf reads the clock of a bucket's server. At a time t of this process it shows at least the reading and what has
-// passed since the answer, and at most the reading and what has passed since the request.
-func (s *Shard) ClockOf(ctx context.Context, bucket int) (least, most func(t time.Time) time.Time, err error) {
-	n, asked := s.nodes[bucket], time.Now()
-	if n.down.Load() {
-		return nil, nil, s.Unavailable(n.reason(), n.why.Load().(error))
+// Clock is a reading of the clock of a bucket's server. At a time t of this process it shows at least Now and what has
+// passed since the answer, and at most Now and what has passed since the request.
+type Clock struct{ Now, asked, answered time.Time }
+
+// Least returns the earliest time that the server may show at t.
+func (c Clock) Least(t time.Time) time.Time { return c.Now.Add(t.Sub(c.answered)) }
+
+// Most returns the latest time that the server may show at t.
+func (c Clock) Most(t time.Time) time.Time { return c.Now.Add(t.Sub(c.asked)) }
+
+// Clock reads the clock of the bucket's server. On a Cluster, a command without a key goes to any node.
+func (b *Bucket) Clock(ctx context.Context) (Clock, error) {
+	if err := b.unusable(); err != nil {
+		return Clock{}, err
 	}
-	now, err := s.Clock(ctx, bucket)
+	asked := time.Now()
+	now, err := b.readClock(ctx)
 	if err != nil {
-		return nil, nil, s.Failed(ctx, bucket, asked, err)
+		return Clock{}, b.Failed(ctx, asked, err)
 	}
-	answered := time.Now()
-	least = func(t time.Time) time.Time { return now.Add(t.Sub(answered)) }
-	most = func(t time.Time) time.Time { return now.Add(t.Sub(asked)) }
-	return least, most, nil
+	return Clock{now, asked, time.Now()}, nil
+}
+
+func (b *Bucket) readClock(ctx context.Context) (time.Time, error) {
+	cluster, ok := b.shard.client.(*redis.ClusterClient)
+	if !ok {
+		return b.shard.client.Time(ctx).Result()
+	}
+	node, err := cluster.MasterForKey(ctx, b.Key(""))
+	if err != nil {
+		return time.Time{}, err
+	}
+	return node.Time(ctx).Result()
 }

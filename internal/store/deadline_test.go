@@ -20,10 +20,10 @@ func stopping(t *testing.T) (f *fixture, stopped func(do func())) {
 	q := open(store.Options{Timeout: 3 * time.Second})
 	t.Cleanup(func() { _ = q.Close() })
 	shards := []store.ShardConfig{{Name: "a", URL: urlA, State: "active"}, {Name: "b", URL: urlB, State: "active"}}
-	if err := q.SetShards(t.Context(), shards); err != nil {
+	if err := q.Shards.Set(shards); err != nil {
 		t.Fatal(err)
 	}
-	f = &fixture{T: t, ctx: t.Context(), q: q, s: q.Shards()[0]}
+	f = &fixture{T: t, ctx: t.Context(), q: q, s: q.Shards.All()[0], b: q.Shards.Buckets()[0]}
 	signal := server.Signal
 	return f, func(do func()) {
 		t.Helper()
@@ -58,13 +58,16 @@ func TestWhatACallerGaveUpOnIsNotDoneLater(t *testing.T) {
 			_, err := f.q.Change(f.ctx, "change", jobs["change"], store.Change{Body: &body})
 			return err
 		},
-		"run":    func() error { _, err := f.q.RunNow(f.ctx, "run", jobs["run"]); return err },
-		"delete": func() error { return f.q.Delete(f.ctx, "delete", jobs["delete"]) },
+		"run":    func() error { _, err := f.q.RunNow(f.ctx, "run", jobs["run"], nil); return err },
+		"delete": func() error { return f.q.Delete(f.ctx, "delete", jobs["delete"], nil) },
 		"drop":   func() error { _, err := f.q.DropTopic(f.ctx, "drop"); return err },
 		"end": func() error {
 			return f.q.End(f.ctx, []store.End{{Ref: store.Ref{"end", jobs["end"]}, In: []store.State{store.Delayed}, Verb: store.Done}})[0].Err
 		},
-		"dead": func() error { _, err := f.q.DeleteDead(f.ctx, "dead", nil, 1); return err },
+		"dead": func() error {
+			_, err := f.q.EndDead(f.ctx, store.DeadCall{Kind: store.DeadDeleted, Topic: "dead", Limit: 1})
+			return err
+		},
 	} {
 		stopped(func() {
 			var un *store.UnavailableError
@@ -84,7 +87,7 @@ func TestWhatACallerGaveUpOnIsNotDoneLater(t *testing.T) {
 	if pushed.Err != nil || pushed.Job.Shard != "b" {
 		t.Errorf("pushed: %+v", pushed)
 	}
-	if j, err := f.s.Get(f.ctx, "push", id); err != nil || j != nil {
+	if j, err := read(f.ctx, f.s, "push", id); err != nil || j != nil {
 		t.Errorf("the push left a second job: %+v, %v", j, err)
 	}
 }
@@ -112,14 +115,14 @@ func TestAJumpOfAServersClockRefusesNoPush(t *testing.T) {
 	id := 0
 	for _, jump := range []time.Duration{time.Hour, -time.Hour} {
 		for d := range store.Durabilities {
-			clock := f.s.NodesForTest()[0].ClockForTest().Load()
+			clock := f.b.ClockForTest().Load()
 			if clock == nil {
 				clock = store.ClockForTest(0, time.Time{})
 			}
-			f.s.NodesForTest()[0].ClockForTest().Store(store.ClockForTest(clock.ServerForTest()-jump.Milliseconds(), time.Now()))
+			f.b.ClockForTest().Store(store.ClockForTest(clock.ServerForTest()-jump.Milliseconds(), time.Now()))
 			id++
 			push := []store.Push{{Topic: "t", ID: string(rune('a' + id)), Delay: time.Hour, Priority: store.Normal}}
-			if r, _ := f.s.StoreAllForTest(0, d, push, time.Minute); r[0].Err != nil {
+			if r, _ := f.b.StoreAllForTest(d, push, time.Minute); r[0].Err != nil {
 				t.Errorf("the clock jumped by %s, durability %s: %v", jump, d, r[0].Err)
 			}
 		}
@@ -136,14 +139,13 @@ func TestAReserveThatComesTooLateLeasesNoJob(t *testing.T) {
 	}
 	f.loadScripts() // otherwise the late request fails for an unknown script
 	stopped(func() {
-		if _, err := f.s.Reserve(
-			f.ctx, 0, store.Reserve{Worker: "w", Token: "w1", Max: 1, Pattern: store.TakePattern}); err == nil {
+		if _, err := f.b.Reserve(f.ctx, store.Reserve{Worker: "w", Token: "w1", Max: 1, Pattern: store.TakePattern}); err == nil {
 			t.Error("a suspended shard answered")
 		}
 	})
 	take := f.takeOf("pull", "w2")
 	stopped(func() {
-		if _, err := f.s.Call(f.ctx, 0, store.TakeScript, take.ArgsForTest()...); err == nil {
+		if _, err := f.b.Call(f.ctx, store.TakeScript, take.ArgsForTest()...); err == nil {
 			t.Error("a suspended shard answered")
 		}
 	})

@@ -20,10 +20,10 @@ func TestEveryKindOfDeploymentDoesTheSame(t *testing.T) {
 			d := start(t)
 			q := open(store.Options{})
 			defer func() { _ = q.Close() }()
-			if err := q.SetShards(t.Context(), []store.ShardConfig{{Name: "a", URL: d.URLs[0], State: "active"}}); err != nil {
+			if err := q.Shards.Set([]store.ShardConfig{{Name: "a", URL: d.URLs[0], State: "active"}}); err != nil {
 				t.Fatal(err)
 			}
-			s := q.Shards()[0]
+			s := q.Shards.All()[0]
 			eventually(t, "the shard is adopted", func() bool { return adoptAll(t.Context(), s) == nil })
 			eventually(t, "a push is accepted", func() bool {
 				return q.Push(t.Context(), store.Push{Topic: "first", ID: "x", OnDuplicate: store.Replace}).Err == nil
@@ -31,7 +31,7 @@ func TestEveryKindOfDeploymentDoesTheSame(t *testing.T) {
 			// the nodes of a new Cluster become ready one after the other
 			eventually(t, "every bucket answers", func() bool {
 				for b := range s.Buckets() {
-					if _, err := s.Advance(t.Context(), b); err != nil {
+					if _, err := s.Buckets()[b].Advance(t.Context()); err != nil {
 						return false
 					}
 				}
@@ -49,7 +49,7 @@ func TestEveryKindOfDeploymentDoesTheSame(t *testing.T) {
 func liveAndDie(t *testing.T, q *queue.Queue, s *store.Shard) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	wake := s.Wakeups(ctx, 0)
+	wake := s.Buckets()[0].Wakeups(ctx)
 	if w := <-wake; w.Kind != store.WakeReconnect {
 		t.Fatalf("first wake-up %+v", w)
 	}
@@ -68,11 +68,11 @@ func liveAndDie(t *testing.T, q *queue.Queue, s *store.Shard) {
 	round := 0
 	eventually(t, "all jobs are called", func() bool {
 		for b := range s.Buckets() {
-			if _, err := s.Advance(ctx, b); err != nil {
+			if _, err := s.Buckets()[b].Advance(ctx); err != nil {
 				t.Fatal(err)
 			}
 			round++
-			got, err := s.Reserve(ctx, b, store.Reserve{Worker: "w", Token: fmt.Sprint(round), Max: 100,
+			got, err := s.Buckets()[b].Reserve(ctx, store.Reserve{Worker: "w", Token: fmt.Sprint(round), Max: 100,
 				Pattern: "0102010201"})
 			if err != nil {
 				t.Fatal(err)
@@ -82,7 +82,7 @@ func liveAndDie(t *testing.T, q *queue.Queue, s *store.Shard) {
 				seen[l.Topic+"/"+l.ID] = true
 				st = append(st, store.End{Lease: l.Lease, Verb: store.Done, Endpoint: store.EndpointUp})
 			}
-			if _, err := s.End(ctx, b, st); err != nil {
+			if _, err := s.Buckets()[b].End(ctx, st); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -137,7 +137,7 @@ func jobsWithoutIDsAreFound(t *testing.T, q *queue.Queue) {
 				t.Fatalf("change %s/%s: %+v, %v", topic, id, j, err)
 			}
 		}
-		if err := q.Delete(t.Context(), topic, id); err != nil {
+		if err := q.Delete(t.Context(), topic, id, nil); err != nil {
 			t.Fatalf("delete %s/%s: %v", topic, id, err)
 		}
 	}

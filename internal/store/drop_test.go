@@ -106,7 +106,7 @@ func TestJobsThatADeletionOfTheirTopicDeletedStayDeleted(t *testing.T) {
 			}
 			want := d.ids(topic)
 			d.flush()
-			if _, err := reconcile.Replay(t.Context(), d.s, 0, reconcile.ReplayByHand, "", false, d.entries); err != nil {
+			if _, err := reconcile.Replay(t.Context(), d.s.Buckets()[0], reconcile.ReplayByHand, "", false, d.entries); err != nil {
 				t.Fatal(err)
 			}
 			got := d.ids(topic)

@@ -42,8 +42,8 @@ const waitPool = 64
 // between it writes a key: WAIT waits for the connection's last write, and a script that finds its job stored writes
 // nothing, while the job may still be on its way to the replica. Without a command it waits for everything written
 // before. unsafe says why no replica has confirmed.
-func (s *Shard) sendAndWait(ctx context.Context, bucket int, cmd redis.Cmder) (unsafe, err error) {
-	node, err := s.master(ctx, bucket)
+func (b *Bucket) sendAndWait(ctx context.Context, cmd redis.Cmder) (unsafe, err error) {
+	node, err := b.master(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -51,11 +51,11 @@ func (s *Shard) sendAndWait(ctx context.Context, bucket int, cmd redis.Cmder) (u
 	if cmd != nil {
 		_ = pipe.Process(ctx, cmd)
 	}
-	wrote := pipe.Set(ctx, waitKey(bucket), 1, 0)
+	wrote := pipe.Set(ctx, b.Key("wait"), 1, 0)
 	if cmd == nil {
 		cmd = wrote
 	}
-	waited := pipe.Do(ctx, "WAIT", 1, s.replicaWait().Milliseconds())
+	waited := pipe.Do(ctx, "WAIT", 1, b.shard.replicaWait().Milliseconds())
 	_, _ = pipe.Exec(ctx) // each command has its own error
 	if cmd.Err() != nil {
 		return nil, cmd.Err()
@@ -65,20 +65,20 @@ func (s *Shard) sendAndWait(ctx context.Context, bucket int, cmd redis.Cmder) (u
 	case err != nil:
 		return waitFailed(err), nil
 	case replicas < 1:
-		return s.unconfirmed(ctx, node), nil
+		return b.shard.unconfirmed(ctx, node), nil
 	}
 	return nil, nil
 }
 
-// master returns the client of the server that has a bucket, for commands that wait.
-func (s *Shard) master(ctx context.Context, bucket int) (*redis.Client, error) {
-	switch c := s.waits.(type) {
+// master returns the client of the bucket's server, for commands that wait.
+func (b *Bucket) master(ctx context.Context) (*redis.Client, error) {
+	switch c := b.shard.waits.(type) {
 	case *redis.ClusterClient:
-		return c.MasterForKey(ctx, Prefix(bucket))
+		return c.MasterForKey(ctx, b.Key(""))
 	case *redis.Client:
 		return c, nil
 	}
-	return nil, fmt.Errorf("unknown client of type %T", s.waits)
+	return nil, fmt.Errorf("unknown client of type %T", b.shard.waits)
 }
 
 // unconfirmed says why WAIT timed out.
@@ -97,8 +97,6 @@ func waitFailed(err error) error {
 	}
 	return fmt.Errorf("the server refused to wait: %w", err)
 }
-
-func waitKey(bucket int) string { return Prefix(bucket) + "wait" }
 
 // noReplicaError is the error of a shard that cannot replicate.
 type noReplicaError struct{ shard string }
@@ -126,18 +124,18 @@ func (s *Shard) HasReplicas(ctx context.Context) error {
 }
 
 // NotReplicated is the error of a push, change or deletion that was carried out, but that no replica has confirmed.
-func (s *Shard) NotReplicated(what, topic, id string, why error) error {
+func (b *Bucket) NotReplicated(what, topic, id string, why error) error {
 	return &UnavailableError{Reason: Replica.String(), RetryAfter: time.Second, Stored: true, Err: fmt.Errorf(
 		"%s %s/%s: shard %s has carried it out, but not with the topic's durability %s: %w; "+
 			"repeat it under the same id to wait again",
-		what, topic, id, s.name, Replica, why)}
+		what, topic, id, b.shard.name, Replica, why)}
 }
 
-// AwaitReplica waits until a replica has all that a bucket's server has written so far; the error says why it has not.
-func (s *Shard) AwaitReplica(ctx context.Context, bucket int) error {
-	ctx, cancel := context.WithTimeout(ctx, s.timeout+s.replicaWait())
+// AwaitReplica waits until a replica has all that the bucket's server has written so far; the error says why it has not.
+func (b *Bucket) AwaitReplica(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, b.shard.timeout+b.shard.replicaWait())
 	defer cancel()
-	unsafe, err := s.sendAndWait(ctx, bucket, nil)
+	unsafe, err := b.sendAndWait(ctx, nil)
 	if err != nil {
 		return waitFailed(err)
 	}

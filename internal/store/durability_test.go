@@ -248,25 +248,25 @@ func TestChangesAndDeletionsWaitAsPushesDo(t *testing.T) {
 	if !store.Stored(err) || job == nil || string(job.Body) != "again" {
 		t.Fatalf("change = %+v, %v", job, err)
 	}
-	if err := r.q.Delete(r.ctx, "replica", "x"); !store.Stored(err) {
+	if err := r.q.Delete(r.ctx, "replica", "x", nil); !store.Stored(err) {
 		t.Fatalf("delete: %v", err)
 	}
-	if err := r.q.Delete(r.ctx, "replica", "x"); !store.Stored(err) {
+	if err := r.q.Delete(r.ctx, "replica", "x", nil); !store.Stored(err) {
 		t.Fatalf("deleted again, although the first deletion is not safe: %v", err)
 	}
 	r.contReplica()
 	eventually(t, "the deletion is safe after the replica resumed", func() bool {
-		return errors.Is(r.q.Delete(r.ctx, "replica", "x"), store.ErrNotFound)
+		return errors.Is(r.q.Delete(r.ctx, "replica", "x", nil), store.ErrNotFound)
 	})
 }
 
 func TestAServerWithoutAReplicaSaysSo(t *testing.T) {
 	url, _ := startRedis(t)
 	f := durableQueue(t, url, store.Options{Timeout: shortTimeout})
-	if err := f.q.CanKeep(f.ctx, store.Replica); err == nil || !strings.Contains(err.Error(), "a has no connected replica") {
+	if err := f.q.Shards.CanKeep(f.ctx, store.Replica); err == nil || !strings.Contains(err.Error(), "a has no connected replica") {
 		t.Errorf("can keep: %v", err)
 	}
-	if err := f.q.CanKeep(f.ctx, store.Memory); err != nil {
+	if err := f.q.Shards.CanKeep(f.ctx, store.Memory); err != nil {
 		t.Errorf("can keep in memory: %v", err)
 	}
 	res := f.q.Push(f.ctx, store.Push{Topic: "replica", ID: "x"})
@@ -284,19 +284,19 @@ func TestADuplicateInAnotherShardIsConfirmedThere(t *testing.T) {
 	url, _ := startRedis(t)
 	shards := []store.ShardConfig{{Name: "a", URL: r.s.URLForTest(), State: "active"}, {Name: "b", URL: url, State: "active"}}
 	id := ""
-	if err := r.q.SetShards(r.ctx, shards); err != nil {
+	if err := r.q.Shards.Set(shards); err != nil {
 		t.Fatal(err)
 	}
 	for i := 0; id == ""; i++ { // an id whose home is b
-		if s := fmt.Sprint(i); queue.ByWeight(r.q.Shards(), "replica", s)[0].Name() == "b" {
+		if s := fmt.Sprint(i); queue.ByWeight(r.q.Shards.All(), "replica", s)[0].Name() == "b" {
 			id = s
 		}
 	}
-	if err := r.q.SetShards(r.ctx, shards[:1]); err != nil {
+	if err := r.q.Shards.Set(shards[:1]); err != nil {
 		t.Fatal(err)
 	}
 	r.pushSafely(id)
-	if err := r.q.SetShards(r.ctx, shards); err != nil {
+	if err := r.q.Shards.Set(shards); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the other shard's replica to confirm it", func() bool {
@@ -314,14 +314,14 @@ func TestADuplicateInAnotherShardIsConfirmedThere(t *testing.T) {
 
 func TestAClusterWaitsForTheReplicaOfTheBucketsMaster(t *testing.T) {
 	f := durableQueue(t, redistest.StartCluster(t, 1).URL(), store.Options{})
-	eventually(t, "every master has its replica", func() bool { return f.q.CanKeep(f.ctx, store.Replica) == nil })
+	eventually(t, "every master has its replica", func() bool { return f.q.Shards.CanKeep(f.ctx, store.Replica) == nil })
 	eventually(t, "a push is taken", func() bool {
 		return f.q.Push(f.ctx, store.Push{Topic: "replica", ID: "first", OnDuplicate: store.Replace}).Err == nil
 	})
 	for i := range 20 {
 		f.push("replica", fmt.Sprint(i), time.Hour)
 	}
-	if err := f.q.Delete(f.ctx, "replica", "7"); err != nil {
+	if err := f.q.Delete(f.ctx, "replica", "7", nil); err != nil {
 		t.Fatal(err)
 	}
 	f.gone("replica", "7")
@@ -348,13 +348,13 @@ func TestCallsThatWaitForAReplicaAreSmall(t *testing.T) {
 func TestPushesGoOnWhileTheNodeOfTheIdentityIsDown(t *testing.T) {
 	q := open(store.Options{Timeout: 10 * time.Second, Durability: byName})
 	t.Cleanup(func() { _ = q.Close() })
-	if err := q.SetShards(t.Context(), []store.ShardConfig{
+	if err := q.Shards.Set([]store.ShardConfig{
 		{Name: "a", URL: redistest.StartCluster(t, 1).URLs[0], State: "active", Identity: "one"}}); err != nil {
 		t.Fatal(err)
 	}
-	f := &fixture{T: t, ctx: t.Context(), q: q, s: q.Shards()[0]}
+	f := &fixture{T: t, ctx: t.Context(), q: q, s: q.Shards.All()[0], b: q.Shards.Buckets()[0]}
 	eventually(t, "the shard is adopted", func() bool { return adoptAll(f.ctx, f.s) == nil })
-	eventually(t, "every master has its replica", func() bool { return f.q.CanKeep(f.ctx, store.Replica) == nil })
+	eventually(t, "every master has its replica", func() bool { return f.q.Shards.CanKeep(f.ctx, store.Replica) == nil })
 	cluster := f.s.Redis().(*redis.ClusterClient)
 	if err := cluster.ForEachMaster(f.ctx, func(ctx context.Context, c *redis.Client) error {
 		return c.ConfigSet(ctx, "cluster-require-full-coverage", "no").Err()
@@ -368,7 +368,7 @@ func TestPushesGoOnWhileTheNodeOfTheIdentityIsDown(t *testing.T) {
 	topic := ""
 	for i := 0; topic == ""; i++ {
 		name := fmt.Sprint("replica", i)
-		node, err := cluster.MasterForKey(f.ctx, store.Prefix(f.s.BucketOf(name)))
+		node, err := cluster.MasterForKey(f.ctx, f.s.BucketOf(name).Key(""))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -434,9 +434,9 @@ func TestPushesFollowAClusterWhoseReplicaTakesOver(t *testing.T) {
 	push := func(id string) bool {
 		return f.q.Push(f.ctx, store.Push{Topic: "replica", ID: id, Delay: time.Hour}).Err == nil
 	}
-	eventually(t, "every master has its replica", func() bool { return f.q.CanKeep(f.ctx, store.Replica) == nil })
+	eventually(t, "every master has its replica", func() bool { return f.q.Shards.CanKeep(f.ctx, store.Replica) == nil })
 	eventually(t, "a push is taken", func() bool { return push("before") })
-	cluster, key := f.s.Redis().(*redis.ClusterClient), store.Prefix(f.s.BucketOf("replica"))
+	cluster, key := f.s.Redis().(*redis.ClusterClient), f.s.BucketOf("replica").Key("")
 	role := func(c *redis.Client) string { return store.ParseInfo(c.Info(f.ctx, "replication").Val())["role"] }
 	var replica *redis.Client
 	eventually(t, "the client has discovered the replica", func() bool {

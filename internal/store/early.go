@@ -26,12 +26,12 @@ func IsAbsent(err error) bool {
 	return ok && un.Reason == Absent
 }
 
-// Awaits returns an error that names the absent hosts of a bucket, nil without any.
-func (s *Shard) Awaits(ctx context.Context, bucket int) error {
+// Awaits returns an error that names the absent hosts of the bucket, nil without any.
+func (b *Bucket) Awaits(ctx context.Context) error {
 	began := time.Now()
-	hosts, err := s.client.HKeys(ctx, Prefix(bucket)+"absent").Result()
+	hosts, err := b.shard.client.HKeys(ctx, b.Key("absent")).Result()
 	if err != nil {
-		return s.Failed(ctx, bucket, began, err)
+		return b.Failed(ctx, began, err)
 	}
 	if len(hosts) == 0 {
 		return nil
@@ -40,13 +40,13 @@ func (s *Shard) Awaits(ctx context.Context, bucket int) error {
 	names := strings.Join(hosts, " ")
 	return &UnavailableError{Reason: Absent, RetryAfter: absentRetry, Err: fmt.Errorf(
 		"shard %s has lost data, and only the journal of %s may have this job: start that host, or, if it will not be "+
-			"back, run wakecall host forget %s", s.name, strings.Join(hosts, " or "), names)}
+			"back, run wakecall host forget %s", b.shard.name, strings.Join(hosts, " or "), names)}
 }
 
 // storeEarly stores those of the pushes that no journal can know of or that replace what it knows, when a bucket is
 // being compared or has absent hosts. why is the error of the others, unless their job exists.
-func (s *Shard) storeEarly(
-	ctx context.Context, bucket int, d Durability, pushes []Push, why *UnavailableError,
+func (b *Bucket) storeEarly(
+	ctx context.Context, d Durability, pushes []Push, why *UnavailableError,
 ) (results []Result, unsafe error) {
 	results = failAll(len(pushes), why)
 	var which, others []int
@@ -59,12 +59,12 @@ func (s *Shard) storeEarly(
 		}
 	}
 	if why.Reason == Absent && len(others) > 0 {
-		s.findEarly(ctx, bucket, pushes, others, results)
+		b.findEarly(ctx, pushes, others, results)
 	}
 	if len(early) == 0 {
 		return results, nil
 	}
-	stored, unsafe, err := s.storeBy(ctx, pushEarlyScript, bucket, d, early)
+	stored, unsafe, err := b.storeBy(ctx, pushEarlyScript, d, early)
 	if err != nil {
 		stored = failAll(len(early), err)
 	}
@@ -75,14 +75,14 @@ func (s *Shard) storeEarly(
 }
 
 // findEarly answers pushes whose job exists, and the others with the names of the absent hosts.
-func (s *Shard) findEarly(ctx context.Context, bucket int, pushes []Push, which []int, results []Result) {
+func (b *Bucket) findEarly(ctx context.Context, pushes []Push, which []int, results []Result) {
 	refs := make([]Ref, len(which))
 	for k, i := range which {
 		refs[k] = Ref{pushes[i].Topic, pushes[i].ID}
 	}
-	found, err := s.GetLive(ctx, refs)
+	found, err := Live(b.shard.Read(ctx, refs))
 	if err == nil {
-		err = s.Awaits(ctx, bucket)
+		err = b.Awaits(ctx)
 	}
 	for k, i := range which {
 		switch {

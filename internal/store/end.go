@@ -105,9 +105,9 @@ const (
 	endedFields = 6
 )
 
-// End carries out ends of one bucket in one call, ReserveLimit at most. When it is repeated after an error, the ends
+// End carries out ends in one call, ReserveLimit at most. When it is repeated after an error, the ends
 // that the first call carried out have ErrLease.
-func (s *Shard) End(ctx context.Context, bucket int, list []End) ([]Ended, error) {
+func (b *Bucket) End(ctx context.Context, list []End) ([]Ended, error) {
 	if len(list) == 0 {
 		return nil, nil
 	}
@@ -130,18 +130,18 @@ func (s *Shard) End(ctx context.Context, bucket int, list []End) ([]Ended, error
 		}
 		from = i
 	}
-	o, err := s.Call(ctx, bucket, script, args...)
+	o, err := b.Call(ctx, script, args...)
 	if err != nil {
 		return nil, err
 	}
 	reply, ok := o.Value.([]any)
 	if !ok || len(reply) != endedHead+endedFields*len(list) {
-		return nil, fmt.Errorf("settle on %s: %w", s.name, ErrReply)
+		return nil, fmt.Errorf("settle on %s: %w", b.shard.name, ErrReply)
 	}
 	now, revision := micros(reply[0]), Integer(reply[1])
 	done := make([]Ended, len(list))
 	for k, i := range order {
-		done[i] = s.ended(&list[i], reply[endedHead+k*endedFields:], now, revision+int64(k), o.Doubtful)
+		done[i] = b.ended(&list[i], reply[endedHead+k*endedFields:], now, revision+int64(k), o.Doubtful)
 	}
 	return done, nil
 }
@@ -255,10 +255,10 @@ func (e *End) attempt() string {
 const gone State = "gone"
 
 // ended decodes what settle.lua answers about one job.
-func (s *Shard) ended(e *End, v []any, now time.Time, revision int64, doubtful bool) Ended {
+func (b *Bucket) ended(e *End, v []any, now time.Time, revision int64, doubtful bool) Ended {
 	d := Ended{
-		Ref: e.ref(), Shard: s.name, Verb: e.Verb, State: State(Text(v[0])), Was: State(Text(v[1])), At: Millis(v[2]),
-		CreatedAt: millisOf(Text(v[3])), Attempt: int(Number(Text(v[4]))), Via: e.Via,
+		Ref: e.ref(), Shard: b.shard.name, Verb: e.Verb, State: State(Text(v[0])), Was: State(Text(v[1])),
+		At: Millis(v[2]), CreatedAt: millisOf(Text(v[3])), Attempt: int(Number(Text(v[4]))), Via: e.Via,
 	}
 	if l := e.Lease; l != nil {
 		d.Attempt, d.StartedAt, d.Took = max(d.Attempt, l.Attempt), l.Taken, l.took()
@@ -270,7 +270,7 @@ func (s *Shard) ended(e *End, v []any, now time.Time, revision int64, doubtful b
 	case d.State != "":
 		d.Revision = revision
 	case doubtful && e.Verb != Extend:
-		d.Err = s.unknown()
+		d.Err = b.unknown()
 	case e.Lease != nil:
 		d.Err = fmt.Errorf("%s/%s: %w", d.Topic, d.ID, ErrLease)
 	case d.Was == "":
@@ -292,22 +292,22 @@ func (s *Shard) ended(e *End, v []any, now time.Time, revision int64, doubtful b
 	if v[5] == "" {
 		return d
 	}
-	if job, err := s.job(d.Topic, v[5], now); err == nil {
+	if job, err := b.job(d.Topic, v[5], now); err == nil {
 		job.Revision, job.Via = revision, e.Via
 		d.Job = job
 	}
 	return d
 }
 
-func (s *Shard) newEnds(bucket int, o Options) *batch.Batcher[[]End, []Ended] {
-	return batch.New(s.batchOptions(), batch.List(func(list []End) []Ended {
-		done, err := s.End(s.ctx, bucket, list)
+func (b *Bucket) newEnds(o Options) *batch.Batcher[[]End, []Ended] {
+	return batch.New(b.batchOptions(), batch.List(func(list []End) []Ended {
+		done, err := b.End(b.shard.ctx, list)
 		if err != nil {
 			done = failEnds(list, err)
 		}
 		if o.Ended != nil {
 			if err := o.Ended(done); err != nil {
-				refuseEnded(s, done, err)
+				b.refuseEnded(done, err)
 			}
 		}
 		return done
@@ -317,10 +317,10 @@ func (s *Shard) newEnds(bucket int, o Options) *batch.Batcher[[]End, []Ended] {
 // refuseEnded turns successful results into errors: a job that was removed or redriven by its id, which the journal
 // could not record, is not acknowledged. The end of a lease is: a worker that is told otherwise undoes what it did,
 // while its job is gone. As with a dispatcher, a delivery that the journal misses can at worst be repeated.
-func refuseEnded(s *Shard, done []Ended, err error) {
+func (b *Bucket) refuseEnded(done []Ended, err error) {
 	for i := range done {
 		if done[i].Err == nil && done[i].Was != Running {
-			done[i].Err = s.Unavailable("journal", err)
+			done[i].Err = b.Unavailable("journal", err)
 		}
 	}
 }
@@ -333,10 +333,10 @@ func failEnds(list []End, err error) []Ended {
 	return done
 }
 
-// EndTogether carries out ends of one bucket, EndLimit at most, in a call that it shares with those of other
+// EndTogether carries out ends, EndLimit at most, in a call that it shares with those of other
 // goroutines, and passes them to Options.Ended.
-func (s *Shard) EndTogether(ctx context.Context, bucket int, list []End) []Ended {
-	done, err := s.nodes[bucket].ends.Add(list, batch.Size{Jobs: len(list)}).Wait(ctx)
+func (b *Bucket) EndTogether(ctx context.Context, list []End) []Ended {
+	done, err := b.ends.Add(list, batch.Size{Jobs: len(list)}).Wait(ctx)
 	if err != nil {
 		return failEnds(list, err)
 	}

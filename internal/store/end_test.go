@@ -20,10 +20,10 @@ func TestEndsOfOneShardDoNotWaitForAnotherThatHangs(t *testing.T) {
 	for i, url := range d.URLs {
 		configs = append(configs, store.ShardConfig{Name: fmt.Sprint("s", i), URL: url, State: "active"})
 	}
-	if err := q.SetShards(t.Context(), configs); err != nil {
+	if err := q.Shards.Set(configs); err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range q.Shards() {
+	for _, s := range q.Shards.All() {
 		eventually(t, "the shard is adopted", func() bool { return adoptAll(t.Context(), s) == nil })
 	}
 	pull := []store.TopicConf{{Name: "t", Pull: true, TTR: time.Hour}}
@@ -51,7 +51,7 @@ func TestEndsOfOneShardDoNotWaitForAnotherThatHangs(t *testing.T) {
 			done <- q.End(t.Context(), []store.End{{Lease: hangs[i].Lease, Verb: store.Done}, {Lease: answers[i].Lease, Verb: store.Done}})
 		}()
 		eventually(t, "the job of the shard that answers is gone", func() bool {
-			job, err := q.Shards()[1].Get(t.Context(), "t", answers[i].ID)
+			job, err := read(t.Context(), q.Shards.All()[1], "t", answers[i].ID)
 			return job == nil && err == nil
 		})
 		d.Nodes[0].Continue()

@@ -34,10 +34,10 @@ func TestExpiredJobsAreSwept(t *testing.T) {
 		t.Errorf("swept: %+v", j)
 	}
 	for _, topic := range names {
-		if err := f.q.Delete(f.ctx, topic, "later"); err != nil {
+		if err := f.q.Delete(f.ctx, topic, "later", nil); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := f.q.DeleteDead(f.ctx, topic, nil, 10); err != nil {
+		if _, err := f.q.EndDead(f.ctx, store.DeadCall{Kind: store.DeadDeleted, Topic: topic, Limit: 10}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -64,7 +64,7 @@ func TestARedrivenJobIsSwept(t *testing.T) {
 	f.pullTopics("t")
 	f.push("t", "a", 0)
 	f.ended(store.End{Lease: f.take(1, "t")[0].Lease, Verb: store.Bury})
-	if n, err := f.q.RedriveAs(f.ctx, "t", 1, store.Renewal{MaxAttempts: 1, TTL: time.Millisecond}); n != 1 || err != nil {
+	if n, err := f.q.EndDead(f.ctx, store.DeadCall{Kind: store.Redriven, Topic: "t", As: &store.Renewal{MaxAttempts: 1, TTL: time.Millisecond}, Limit: 1}); n != 1 || err != nil {
 		t.Fatalf("re-drove %d, %v", n, err)
 	}
 	eventually(t, "it is swept", func() bool {
@@ -85,7 +85,7 @@ func TestAJobBehindDeletedOnesIsSwept(t *testing.T) {
 		}
 		f.push(topic, "soon", 0, func(p *store.Push) { p.TTL = time.Millisecond })
 		for i := range deleted {
-			if err := f.q.Delete(f.ctx, topic, fmt.Sprint(i)); err != nil {
+			if err := f.q.Delete(f.ctx, topic, fmt.Sprint(i), nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -122,7 +122,7 @@ func TestJobsExpireByTheirOwnTime(t *testing.T) {
 	}
 	f.gone("drop", "soon")
 	f.stats("drop", 0, 0, 1, 0)
-	if n, err := f.q.RedriveDead(f.ctx, "t", nil, 10); n != 2 || err != nil {
+	if n, err := f.q.EndDead(f.ctx, store.DeadCall{Kind: store.Redriven, Topic: "t", Limit: 10}); n != 2 || err != nil {
 		t.Fatalf("re-drove %d, %v", n, err)
 	}
 	if got := f.take(10, "t"); len(got) != 2 || !got[0].ExpiresAt.IsZero() {

@@ -16,79 +16,31 @@ func (s *Shard) CtxForTest() context.Context { return s.ctx }
 
 func (s *Shard) ForgetTopicsForTest() { s.forgetTopics() }
 
-func (s *Shard) JobsForTest(a0 context.Context, a1 *jobCount) error { return s.jobs(a0, a1) }
-
-func (s *Shard) MarkDownForTest(a0 int, a1 error) { s.markDown(a0, a1) }
-
-func (s *Shard) NodesForTest() []*bucketState { return s.nodes }
-
-func (s *Shard) ReservedForTest(a0 any, a1 string) (Reserved, error) { return s.reserved(a0, a1) }
-
-func (s *Shard) RestoreForTest(a0 context.Context, a1 int, a2 []*Moving) error {
-	return s.restore(a0, a1, a2)
-}
-
-func (s *Shard) StoreAllForTest(a0 int, a1 Durability, a2 []Push, a3 time.Duration) (results []Result, unsafe error) {
-	return s.storeAll(a0, a1, a2, a3)
-}
+func (s *Shard) JobsForTest(ctx context.Context, c *jobCount) error { return s.jobs(ctx, c) }
 
 func (s *Shard) URLForTest() string { return s.url }
 
-func (c *TopicConf) AppendToForTest(a0 []any) []any { return c.appendTo(a0) }
+func (b *Bucket) MarkDownForTest(err error) { b.markDown(err) }
 
-const AwaitFor = awaitFor
+func (b *Bucket) ReservedForTest(reply any, token string) (Reserved, error) {
+	return b.reserved(reply, token)
+}
 
-func (b *bucketState) ClockForTest() *atomic.Pointer[clockReading] { return &b.clock }
+func (b *Bucket) StoreAllForTest(d Durability, list []Push, timeout time.Duration) (results []Result, unsafe error) {
+	return b.storeAll(d, list, timeout)
+}
 
-func (b *bucketState) DownForTest() *atomic.Bool { return &b.down }
+func (b *Bucket) ClockForTest() *atomic.Pointer[clockReading] { return &b.clock }
 
-func (b *bucketState) ProbingForTest() *atomic.Bool { return &b.probing }
+func (b *Bucket) DownForTest() *atomic.Bool { return &b.down }
 
-var ChangeScript = changeScript
+func (b *Bucket) ProbingForTest() *atomic.Bool { return &b.probing }
+
+func (c *TopicConf) AppendToForTest(args []any) []any { return c.appendTo(args) }
 
 func (c *clockReading) ServerForTest() int64 { return c.server }
 
-var ConfigureScript = configureScript
-
-var Connect = connect
-
-var DeadScript = deadScript
-
-var DeleteScript = deleteScript
-
-var DropScript = dropScript
-
-const DropStep = dropStep
-
-const Durabilities = durabilities
-
-var ErrTooLate = errTooLate
-
-var FormatKey = formatKey
-
-var IdentityKey = identityKey
-
-type JobCount = jobCount
-
 func (c *jobCount) JobsForTest() int64 { return c.jobs }
-
-const LargeJobs = largeJobs
-
-const LongBody = longBody
-
-const MaxReplicaJobs = maxReplicaJobs
-
-var ParseInfo = parseInfo
-
-var ParseRecord = parseRecord
-
-var PullChannel = pullChannel
-
-var PushEarlyScript = pushEarlyScript
-
-var PushScript = pushScript
-
-type Record = record
 
 func (r record) DueForTest() *time.Time { return &r.due }
 
@@ -98,16 +50,6 @@ func (r record) PriorityForTest() Priority { return r.priority }
 
 func (r record) StateForTest() string { return r.state }
 
-var ReserveScript = reserveScript
-
-var RestoreScript = restoreScript
-
-var SettleByIDScript = settleByIDScript
-
-var SettleScript = settleScript
-
-type TakeBatch = takeBatch
-
 func (b *takeBatch) ArgsForTest() []any { return b.args }
 
 func (b *takeBatch) CallForTest() error { return b.call() }
@@ -116,12 +58,38 @@ func (b *takeBatch) GroupsForTest() []*takeGroup { return b.groups }
 
 func (b *takeBatch) RecoverForTest() { b.recover() }
 
-var TakeByIDScript = takeByIDScript
-
 func (g *takeGroup) JobsForTest() []Job { return g.jobs }
 
-const TakePattern = takePattern
+type (
+	JobCount  = jobCount
+	Record    = record
+	TakeBatch = takeBatch
+)
 
-var TakeScript = takeScript
+const (
+	AwaitFor       = awaitFor
+	Durabilities   = durabilities
+	LargeJobs      = largeJobs
+	LongBody       = longBody
+	MaxReplicaJobs = maxReplicaJobs
+	TakePattern    = takePattern
+	Waiting        = waiting
+)
 
-const Waiting = waiting
+var (
+	Connect     = connect
+	ParseInfo   = parseInfo
+	ParseRecord = parseRecord
+
+	ChangeScript     = changeScript
+	ConfigureScript  = configureScript
+	DeadScript       = deadScript
+	DeleteScript     = deleteScript
+	PushEarlyScript  = pushEarlyScript
+	PushScript       = pushScript
+	ReserveScript    = reserveScript
+	SettleByIDScript = settleByIDScript
+	SettleScript     = settleScript
+	TakeByIDScript   = takeByIDScript
+	TakeScript       = takeScript
+)

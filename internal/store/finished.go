@@ -35,7 +35,7 @@ func rememberedAnswer(answer string) string {
 func (j *Job) finished(r *record, at time.Time) error {
 	var last Attempt
 	if err := json.Unmarshal([]byte(r.pairs["last"]), &last); err != nil {
-		return fmt.Errorf("the last attempt of %s/%s: %w", j.Topic, j.ID, errRecord)
+		return fmt.Errorf("the last attempt of %s/%s: %w", j.Topic, j.ID, ErrRecord)
 	}
 	j.FinishedAt, j.DeadReason = at, ""
 	if last.StartedAt > 0 { // exact; at is when it was settled

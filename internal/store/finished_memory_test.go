@@ -51,7 +51,7 @@ func TestAFullRedisRemembersNothing(t *testing.T) {
 			t.Fatal("every job was settled, and no finished job was removed")
 		}
 		f.settle(store.Done, nil, ls...)
-		_, err := f.q.Recall(f.ctx, "last", "a")
+		_, err := f.q.Get(f.ctx, "last", "a", store.Finished)
 		return errors.Is(err, store.ErrNotFound) && len(f.listFinished("hour", "a", 10)) == 0
 	})
 	f.s.Redis().ConfigSet(f.ctx, "maxmemory", "0")

@@ -26,14 +26,14 @@ func (f *fixture) lasting(topic string, remember, ttr time.Duration) {
 func (f *fixture) conf(topic string, c store.TopicConf) {
 	f.Helper()
 	c.Name = topic
-	if _, err := f.s.Call(f.ctx, 0, store.ConfigureScript, c.AppendToForTest(nil)...); err != nil {
+	if _, err := f.b.Call(f.ctx, store.ConfigureScript, c.AppendToForTest(nil)...); err != nil {
 		f.Fatal(err)
 	}
 }
 
 func (f *fixture) recall(topic, id string) *store.Job {
 	f.Helper()
-	j, err := f.q.Recall(f.ctx, topic, id)
+	j, err := f.q.Get(f.ctx, topic, id, store.Finished)
 	if err != nil {
 		f.Fatalf("recall %s/%s: %v", topic, id, err)
 	}
@@ -42,7 +42,7 @@ func (f *fixture) recall(topic, id string) *store.Job {
 
 func (f *fixture) forgotten(topic, id string) {
 	f.Helper()
-	if j, err := f.q.Recall(f.ctx, topic, id); !errors.Is(err, store.ErrNotFound) {
+	if j, err := f.q.Get(f.ctx, topic, id, store.Finished); !errors.Is(err, store.ErrNotFound) {
 		f.Fatalf("recall %s/%s = %+v, %v; want it forgotten", topic, id, j, err)
 	}
 }
@@ -95,11 +95,11 @@ func TestAFinishedJobCanBeFound(t *testing.T) {
 		h[1].Answer != "ok" || h[1].TookMS != 12.5 {
 		t.Fatalf("history: %+v", h)
 	}
-	if found, err := f.q.Find(f.ctx, "order-42", []string{"other", "shop.close"}); err != nil || len(found) != 1 ||
-		found[0].State != store.Finished {
+	refs := []store.Ref{{Topic: "other", ID: "order-42"}, {Topic: "shop.close", ID: "order-42"}}
+	if found, err := f.q.Find(f.ctx, refs); err != nil || found[0] != nil || found[1].State != store.Finished {
 		t.Fatalf("find = %+v, %v", found, err)
 	}
-	if err := f.q.Delete(f.ctx, "shop.close", "order-42"); !errors.Is(err, store.ErrNotFound) {
+	if err := f.q.Delete(f.ctx, "shop.close", "order-42", nil); !errors.Is(err, store.ErrNotFound) {
 		t.Fatalf("delete of a finished job = %v", err)
 	}
 	if r := f.push("shop.close", "order-42", time.Hour); r.Duplicate {
@@ -250,7 +250,7 @@ func TestWhatIsTooOldGoesFromRedis(t *testing.T) {
 		f.push("t", fmt.Sprint(i), 0)
 	}
 	f.deliver()
-	if next, err := f.s.NextEvent(f.ctx, 0); next.IsZero() || err != nil {
+	if next, err := f.b.NextEvent(f.ctx); next.IsZero() || err != nil {
 		t.Fatalf("the timer has nothing to do: %v, %v", next, err)
 	}
 	again := func(p *store.Push) { p.OnDuplicate = store.Replace }
@@ -281,7 +281,7 @@ func TestATopicThatIsDroppedOrRemembersNothingForgets(t *testing.T) {
 			f.deliver()
 			do("t")
 			f.forgetAll()
-			if j, err := f.q.Recall(f.ctx, "t", "a"); !errors.Is(err, store.ErrNotFound) {
+			if j, err := f.q.Get(f.ctx, "t", "a", store.Finished); !errors.Is(err, store.ErrNotFound) {
 				t.Errorf("%s, %v: %+v, %v", how, d, j, err)
 			}
 			f.clean()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -40,7 +41,7 @@ func startRedis(t testing.TB, args ...string) (url string, server *redistest.Ser
 func adopt(t testing.TB, c redis.Cmdable) {
 	t.Helper()
 	id := store.ParseInfo(c.Info(context.Background(), "server").Val())["run_id"]
-	err := c.MSet(context.Background(), store.Prefix(0)+"run", id, store.FormatKey(0), store.Format).Err()
+	err := c.MSet(context.Background(), store.Prefix(0)+"run", id, store.Prefix(0)+"format", store.Format).Err()
 	if err != nil || id == "" {
 		t.Fatalf("adopt the server %q: %v", id, err)
 	}
@@ -51,7 +52,7 @@ func adoptAll(ctx context.Context, s *store.Shard) error {
 	if err := queuetest.Open(ctx, s); err != nil {
 		return err
 	}
-	for _, n := range s.NodesForTest() {
+	for _, n := range s.Buckets() {
 		n.DownForTest().Store(false)
 	}
 	return nil
@@ -79,6 +80,7 @@ type fixture struct {
 	ctx context.Context
 	q   *queue.Queue
 	s   *store.Shard
+	b   *store.Bucket // of s
 	n   int
 }
 
@@ -100,18 +102,19 @@ func fixtureOn(t *testing.T, url string, o store.Options) *fixture {
 	t.Helper()
 	q := open(o)
 	t.Cleanup(func() { _ = q.Close() })
-	if err := q.SetShards(t.Context(), []store.ShardConfig{{Name: "a", URL: url, State: "active"}}); err != nil {
+	if err := q.Shards.Set([]store.ShardConfig{{Name: "a", URL: url, State: "active"}}); err != nil {
 		t.Fatal(err)
 	}
-	return &fixture{T: t, ctx: t.Context(), q: q, s: q.Shards()[0]}
+	return &fixture{T: t, ctx: t.Context(), q: q, s: q.Shards.All()[0], b: q.Shards.Buckets()[0]}
 }
 
 // loadScripts makes the servers know the scripts that change jobs.
 func (f *fixture) loadScripts() {
 	f.Helper()
 	for _, script := range []*store.Script{
-		store.PushScript, store.PushEarlyScript, store.ChangeScript, store.DeleteScript, store.DeadScript, store.DropScript, store.ReserveScript, store.TakeScript,
-		store.TakeByIDScript, store.SettleScript, store.SettleByIDScript, store.ConfigureScript, store.RestoreScript,
+		store.PushScript, store.PushEarlyScript, store.ChangeScript, store.DeleteScript, store.DeadScript, dropScript,
+		store.ReserveScript, store.TakeScript,
+		store.TakeByIDScript, store.SettleScript, store.SettleByIDScript, store.ConfigureScript, restoreScript,
 	} {
 		if err := f.s.Redis().ScriptLoad(f.ctx, f.s.ComposeForTest()(script)).Err(); err != nil {
 			f.Fatal(script.Name, err)
@@ -121,7 +124,7 @@ func (f *fixture) loadScripts() {
 
 // listEarly makes every job far ahead go into the list of its minute.
 func (f *fixture) listEarly() {
-	for _, s := range f.q.Shards() {
+	for _, s := range f.q.Shards.All() {
 		s.RewriteForTest(func(text string) string {
 			return strings.Replace(text, "FEW, DENSE = 100, 16", "FEW, DENSE = 0, 0", 1)
 		})
@@ -151,7 +154,7 @@ func bringNear(ctx context.Context, s *store.Shard, topic string) error {
 	}
 	s.Redis().ZAdd(ctx, store.Prefix(0)+"next", redis.Z{Score: 1, Member: topic})
 	for more := true; more; {
-		a, err := s.Advance(ctx, 0)
+		a, err := s.Buckets()[0].Advance(ctx)
 		if err != nil {
 			return err
 		}
@@ -178,7 +181,7 @@ func (f *fixture) push(topic, id string, delay time.Duration, more ...func(*stor
 
 func (f *fixture) advance() store.Advance {
 	f.Helper()
-	a, err := f.s.Advance(f.ctx, 0)
+	a, err := f.b.Advance(f.ctx)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -192,7 +195,7 @@ func (f *fixture) reserve(n int, more ...func(*store.Reserve)) []*store.Job {
 	for _, m := range more {
 		m(&r)
 	}
-	got, err := f.s.Reserve(f.ctx, 0, r)
+	got, err := f.b.Reserve(f.ctx, r)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -212,7 +215,7 @@ func (f *fixture) settle(v store.Verb, more func(*store.End), ls ...*store.Job) 
 		}
 		st = append(st, x)
 	}
-	ended, err := f.s.End(f.ctx, 0, st)
+	ended, err := f.b.End(f.ctx, st)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -235,6 +238,42 @@ func (f *fixture) get(topic, id string) *store.Job {
 		f.Fatalf("get %s/%s: %v", topic, id, err)
 	}
 	return j
+}
+
+// read returns a job of one shard, nil if it has none.
+func read(ctx context.Context, s *store.Shard, topic, id string) (*store.Job, error) {
+	jobs, err := store.Live(s.Read(ctx, []store.Ref{{Topic: topic, ID: id}}))
+	return jobs[0], err
+}
+
+// Scripts that package queue declares.
+var (
+	dropScript    = store.Declare(os.DirFS("../queue"), store.Row{Name: "drop", Deadline: true, Lost: store.LostDoubt})
+	restoreScript = store.Declare(os.DirFS("../queue"), store.Row{Name: "restore", Deadline: true})
+	leaveScript   = store.Declare(os.DirFS("../queue"), store.Row{Name: "leave", Lost: store.LostNever})
+)
+
+// restore stores waiting jobs as a move from another shard does.
+func (f *fixture) restore(to *store.Bucket, jobs ...*store.Job) {
+	f.Helper()
+	var args []any
+	for _, j := range jobs {
+		record, long := store.RecordOf(j)
+		args = store.AppendAttempts(append(args, j.Topic, j.ID, record, long, ""), j.History)
+	}
+	if _, err := to.CallList(f.ctx, len(jobs), restoreScript, args...); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// leave removes a job as a move does that has stored it in another shard, and reports whether it was still as j.
+func (f *fixture) leave(from *store.Bucket, j *store.Job) bool {
+	f.Helper()
+	reply, err := from.CallList(f.ctx, 2, leaveScript, j.Topic, j.ID, j.Revision)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return reply[1] == int64(1)
 }
 
 func (f *fixture) gone(topic, id string) {
@@ -278,7 +317,7 @@ func (f *fixture) clean() {
 func (f *fixture) homeIs(shard, topic string) string {
 	f.Helper()
 	for i := 0; ; i++ {
-		if id := fmt.Sprint("job", i); queue.ByWeight(f.q.Shards(), topic, id)[0].Name() == shard {
+		if id := fmt.Sprint("job", i); queue.ByWeight(f.q.Shards.All(), topic, id)[0].Name() == shard {
 			return id
 		}
 	}
@@ -293,13 +332,12 @@ func twoShards(t *testing.T, o store.Options) (f *fixture, states func(a, b stri
 	f = &fixture{T: t, ctx: t.Context(), q: q}
 	states = func(a, b string) {
 		t.Helper()
-		if err := q.SetShards(t.Context(),
-			[]store.ShardConfig{{Name: "a", URL: urlA, State: a}, {Name: "b", URL: urlB, State: b}}); err != nil {
+		if err := q.Shards.Set([]store.ShardConfig{{Name: "a", URL: urlA, State: a}, {Name: "b", URL: urlB, State: b}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	states("active", "offline")
-	f.s = q.Shards()[0]
+	f.s, f.b = q.Shards.All()[0], q.Shards.Buckets()[0]
 	states("active", "draining")
 	return f, states
 }

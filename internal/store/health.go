@@ -45,19 +45,6 @@ type ShardHealth struct {
 	started, now time.Time // see Server
 }
 
-// Clock reads the clock of a bucket's server. On a Cluster, a command without a key goes to any node.
-func (s *Shard) Clock(ctx context.Context, bucket int) (time.Time, error) {
-	cluster, ok := s.client.(*redis.ClusterClient)
-	if !ok {
-		return s.client.Time(ctx).Result()
-	}
-	node, err := cluster.MasterForKey(ctx, Prefix(bucket))
-	if err != nil {
-		return time.Time{}, err
-	}
-	return node.Time(ctx).Result()
-}
-
 // Ping reads the clock of one of the shard's servers.
 func (s *Shard) Ping(ctx context.Context) (clock time.Time, took time.Duration, err error) {
 	start := time.Now()
@@ -105,7 +92,7 @@ func (s *Shard) differ(ctx context.Context) (string, error) {
 	if settings == "" {
 		host = ""
 	}
-	o, err := s.sendOnly(ctx, 0, settingsScript, host, settings)
+	o, err := s.buckets[0].sendOnly(ctx, settingsScript, host, settings)
 	if Forbidden(err) {
 		return "", fmt.Errorf("scripts on shard %s: %w", s.name, err)
 	}
@@ -260,8 +247,8 @@ func (s *Shard) countJobs(ctx context.Context, h *ShardHealth) error {
 // jobs counts the jobs of all topics.
 func (s *Shard) jobs(ctx context.Context, c *jobCount) error {
 	topics := map[string]Stats{}
-	for b := range s.nodes {
-		if err := s.countAs(ctx, countEarlyScript, b, "", "", topics); err != nil {
+	for _, b := range s.buckets {
+		if err := b.countAs(ctx, countEarlyScript, "", "", topics); err != nil {
 			return fmt.Errorf("count the jobs of shard %s: %w", s.name, err)
 		}
 	}

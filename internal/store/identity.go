@@ -34,20 +34,16 @@ type SameRedisError struct{ Shard string }
 
 func (e *SameRedisError) Error() string { return "it is the same Redis as shard " + e.Shard }
 
-func identityKey(bucket int) string { return Prefix(bucket) + "shard" }
-
-func formatKey(bucket int) string { return Prefix(bucket) + "format" }
-
 // Former returns the shard's earlier names, separated by spaces.
 func (s *Shard) Former() string { return s.former }
 
 // Identity returns the identity in the shard's data; "" for none.
-func (s *Shard) Identity(ctx context.Context) (string, error) { return s.identityOf(ctx, 0) }
+func (s *Shard) Identity(ctx context.Context) (string, error) { return s.buckets[0].identityOf(ctx) }
 
-func (s *Shard) identityOf(ctx context.Context, bucket int) (string, error) {
-	is, err := s.client.Get(ctx, identityKey(bucket)).Result()
+func (b *Bucket) identityOf(ctx context.Context) (string, error) {
+	is, err := b.shard.client.Get(ctx, b.Key("shard")).Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
-		return "", fmt.Errorf("read the identity of shard %s: %w", s.name, err)
+		return "", fmt.Errorf("read the identity of shard %s: %w", b.shard.name, err)
 	}
 	return is, nil
 }
@@ -58,8 +54,8 @@ func (s *Shard) Check(ctx context.Context) error {
 	if err := s.CheckFormat(ctx); err != nil {
 		return err
 	}
-	for b := range s.nodes {
-		if err := s.check(ctx, b); err != nil {
+	for _, b := range s.buckets {
+		if err := b.check(ctx); err != nil {
 			return err
 		}
 	}
@@ -68,10 +64,10 @@ func (s *Shard) Check(ctx context.Context) error {
 
 // CheckFormat returns ErrFormat when the data of a bucket has another format.
 func (s *Shard) CheckFormat(ctx context.Context) error {
-	errs := make([]error, len(s.nodes))
+	errs := make([]error, len(s.buckets))
 	var wg sync.WaitGroup
-	for b := range s.nodes {
-		wg.Go(func() { errs[b] = s.checkFormat(ctx, b) })
+	for i, b := range s.buckets {
+		wg.Go(func() { errs[i] = b.checkFormat(ctx) })
 	}
 	wg.Wait()
 	for _, err := range errs {
@@ -83,64 +79,62 @@ func (s *Shard) CheckFormat(ctx context.Context) error {
 }
 
 // check is Check for a bucket. It asks until the data was found to be in order.
-func (s *Shard) check(ctx context.Context, bucket int) error {
-	n := s.nodes[bucket]
-	if n.checked.Load() {
+func (b *Bucket) check(ctx context.Context) error {
+	if b.checked.Load() {
 		return nil
 	}
-	if err := s.checkFormat(ctx, bucket); err != nil {
+	if err := b.checkFormat(ctx); err != nil {
 		return err
 	}
-	if err := s.identify(ctx, bucket); err != nil {
+	if err := b.identify(ctx); err != nil {
 		return err
 	}
-	n.checked.Store(true)
+	b.checked.Store(true)
 	return nil
 }
 
-func (s *Shard) checkFormat(ctx context.Context, bucket int) error {
-	pipe := s.client.Pipeline()
-	has, used := pipe.Get(ctx, formatKey(bucket)), pipe.Exists(ctx, Prefix(bucket)+"rev")
+func (b *Bucket) checkFormat(ctx context.Context) error {
+	pipe := b.shard.client.Pipeline()
+	has, used := pipe.Get(ctx, b.Key("format")), pipe.Exists(ctx, b.Key("rev"))
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
-		return fmt.Errorf("read the format of shard %s: %w", s.name, err)
+		return fmt.Errorf("read the format of shard %s: %w", b.shard.name, err)
 	}
 	if has.Val() != Format && (has.Val() != "" || used.Val() > 0) {
-		return fmt.Errorf("shard %s: %w", s.name, ErrFormat)
+		return fmt.Errorf("shard %s: %w", b.shard.name, ErrFormat)
 	}
 	return nil
 }
 
-func (s *Shard) identify(ctx context.Context, bucket int) error {
-	if s.identity == "" {
+func (b *Bucket) identify(ctx context.Context) error {
+	if b.shard.identity == "" {
 		return nil
 	}
-	n := s.nodes[bucket]
-	is, err := s.identityOf(ctx, bucket)
-	if err != nil || is == s.identity {
+	is, err := b.identityOf(ctx)
+	if err != nil || is == b.shard.identity {
 		return err
 	}
-	if same := n.same.Load(); same != nil && is == "" { // flushed; the first name recovers its jobs
+	if same := b.same.Load(); same != nil && is == "" { // flushed; the first name recovers its jobs
 		return same
 	}
-	if bucket > 0 {
-		if err := s.check(ctx, 0); err != nil {
+	if first := b.shard.buckets[0]; b != first {
+		if err := first.check(ctx); err != nil {
 			return err
 		}
 	}
-	names := s.peers.Names()
-	args := []any{s.identity}
+	names := b.shard.peers.Names()
+	args := []any{b.shard.identity}
 	for other := range names {
-		if other != s.identity {
+		if other != b.shard.identity {
 			args = append(args, other)
 		}
 	}
-	o, err := s.sendOnly(ctx, bucket, identifyScript, args...)
+	o, err := b.sendOnly(ctx, identifyScript, args...)
 	if err != nil {
-		return fmt.Errorf("identify shard %s: %w", s.name, err)
+		return fmt.Errorf("identify shard %s: %w", b.shard.name, err)
 	}
-	if is := Text(o.Value); is != s.identity {
+	if is := Text(o.Value); is != b.shard.identity {
 		same := &SameRedisError{names[is]}
-		n.same.Store(same)
+		b.same.Store(same)
 		return same
 	}
 	return nil

@@ -28,12 +28,12 @@ func underTwoNames(t *testing.T) (f *fixture, set func(stateOfA string, more ...
 				list[i].URL = url
 			}
 		}
-		if err := q.SetShards(t.Context(), list); err != nil {
+		if err := q.Shards.Set(list); err != nil {
 			t.Fatal(err)
 		}
 	}
 	set("active")
-	return &fixture{T: t, ctx: t.Context(), q: q, s: q.Shards()[0]}, set
+	return &fixture{T: t, ctx: t.Context(), q: q, s: q.Shards.All()[0], b: q.Shards.Buckets()[0]}, set
 }
 
 // TestASecondNameOfAShardIsNotUsed: draining it would destroy the jobs of the first.
@@ -44,7 +44,7 @@ func TestASecondNameOfAShardIsNotUsed(t *testing.T) {
 	for _, state := range []string{"draining", "active"} {
 		second := store.ShardConfig{Name: "b", State: state, Identity: "ib"}
 		set("active", second)
-		b := f.q.Shards()[1]
+		b := f.q.Shards.All()[1]
 		if _, err := f.q.Drain(f.ctx, b, "me"); err == nil {
 			t.Errorf("%s: it is drained", state)
 		}
@@ -52,7 +52,7 @@ func TestASecondNameOfAShardIsNotUsed(t *testing.T) {
 			t.Errorf("%s: health = %+v", state, h)
 		}
 		set("draining", second)
-		if _, err := f.q.Drain(f.ctx, f.q.Shards()[0], "me"); err != nil {
+		if _, err := f.q.Drain(f.ctx, f.q.Shards.All()[0], "me"); err != nil {
 			t.Errorf("%s: %v", state, err)
 		}
 		if f.get("t", id).Shard == "b" {
@@ -70,13 +70,12 @@ func TestAShardIdentifiesNewData(t *testing.T) {
 		url, _ := startRedis(t)
 		f := fixtureOn(t, url, store.Options{})
 		if was != "" {
-			f.s.Redis().Set(f.ctx, store.IdentityKey(0), was, 0)
+			f.s.Redis().Set(f.ctx, store.Prefix(0)+"shard", was, 0)
 		}
-		if err := f.q.SetShards(
-			f.ctx, []store.ShardConfig{{Name: "a", URL: url, State: "active", Identity: "ia"}}); err != nil {
+		if err := f.q.Shards.Set([]store.ShardConfig{{Name: "a", URL: url, State: "active", Identity: "ia"}}); err != nil {
 			t.Fatal(err)
 		}
-		s := f.q.Shards()[0]
+		s := f.q.Shards.All()[0]
 		if err := s.Check(f.ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -90,23 +89,23 @@ func TestAShardIdentifiesNewData(t *testing.T) {
 // comes later.
 func TestDataOfAnotherFormatIsRefused(t *testing.T) {
 	for name, change := range map[string]func(f *fixture){
-		"earlier": func(f *fixture) { f.s.Redis().Del(f.ctx, store.FormatKey(0)) },
-		"later":   func(f *fixture) { f.s.Redis().Set(f.ctx, store.FormatKey(0), "4", 0) },
+		"earlier": func(f *fixture) { f.s.Redis().Del(f.ctx, store.Prefix(0)+"format") },
+		"later":   func(f *fixture) { f.s.Redis().Set(f.ctx, store.Prefix(0)+"format", "4", 0) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
 			f.push("t", "x", time.Hour)
 			change(f)
-			if _, err := reconcile.Attend(f.ctx, f.s, 0, reconcile.Attendance{Host: "host"}); err == nil {
+			if _, err := reconcile.Attend(f.ctx, f.b, reconcile.Attendance{Host: "host"}); err == nil {
 				t.Error("a running process opens it")
 			}
 			before := f.s.Redis().Keys(f.ctx, "*").Val()
 			q := open(store.Options{})
 			defer q.Close()
-			if err := q.SetShards(f.ctx, []store.ShardConfig{{Name: "a", URL: f.s.URLForTest(), State: "active"}}); err != nil {
+			if err := q.Shards.Set([]store.ShardConfig{{Name: "a", URL: f.s.URLForTest(), State: "active"}}); err != nil {
 				t.Fatal(err)
 			}
-			s := q.Shards()[0]
+			s := q.Shards.All()[0]
 			err := s.Check(f.ctx)
 			if !errors.Is(err, store.ErrFormat) || !strings.Contains(err.Error(), "shard a: ") ||
 				!strings.Contains(err.Error(), "start with an empty Redis") || strings.Contains(err.Error(), "\n") {
@@ -118,7 +117,7 @@ func TestDataOfAnotherFormatIsRefused(t *testing.T) {
 			if r := q.Push(f.ctx, store.Push{Topic: "t", ID: "y"}); !errors.Is(r.Err, store.ErrFormat) {
 				t.Errorf("push: %+v", r)
 			}
-			if _, err := reconcile.Attend(f.ctx, s, 0, reconcile.Attendance{Host: "host"}); !errors.Is(err, store.ErrFormat) {
+			if _, err := reconcile.Attend(f.ctx, s.Buckets()[0], reconcile.Attendance{Host: "host"}); !errors.Is(err, store.ErrFormat) {
 				t.Errorf("attend: %v", err)
 			}
 			if h := s.Health(f.ctx); h.Up {
@@ -146,12 +145,12 @@ func TestARenamedShardIsTheShardThatItWas(t *testing.T) {
 			{Name: a, URL: url, State: "active", Identity: "ia"},
 			{Name: "b", URL: other, State: "active", Identity: "ib"},
 		}
-		if err := f.q.SetShards(f.ctx, list); err != nil {
+		if err := f.q.Shards.Set(list); err != nil {
 			t.Fatal(err)
 		}
-		for _, s := range f.q.Shards() {
+		for _, s := range f.q.Shards.All() {
 			if s.Name() == a {
-				f.s = s
+				f.s, f.b = s, s.Buckets()[0]
 			}
 		}
 	}
@@ -161,7 +160,7 @@ func TestARenamedShardIsTheShardThatItWas(t *testing.T) {
 	f.push("u", now, 0)
 	leases := f.reserve(1)
 	name("z")
-	if got := queue.ByWeight(f.q.Shards(), "t", later)[0].Name(); got != "z" {
+	if got := queue.ByWeight(f.q.Shards.All(), "t", later)[0].Name(); got != "z" {
 		t.Errorf("the home of %s is %s now", later, got)
 	}
 	if held := f.settle(store.Done, nil, leases...); !held[0] {

@@ -37,7 +37,7 @@ func (s *Shard) RewriteForTest(change func(string) string) {
 // TakeForTest is a call that takes jobs of a topic, for tests that lose or delay it.
 func TakeForTest(s *Shard, topic, token string) *takeBatch {
 	c := takeCall{requests: []TakeRequest{{Topics: []string{topic}, Max: 1}}}
-	b := &takeBatch{s: s, name: "test/0", calls: []*batch.Request[takeCall, Taken]{{Value: c}}}
+	b := &takeBatch{bucket: s.Buckets()[0], name: "test/0", calls: []*batch.Request[takeCall, Taken]{{Value: c}}}
 	b.encode(token)
 	return b
 }

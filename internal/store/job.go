@@ -28,20 +28,20 @@ func described(v any) (d description, err error) {
 }
 
 // job decodes a job's description as it was at now.
-func (s *Shard) job(topic string, v any, now time.Time) (*Job, error) {
+func (b *Bucket) job(topic string, v any, now time.Time) (*Job, error) {
 	d, err := described(v)
 	if err != nil {
 		return nil, fmt.Errorf("describe a job of %s: %w", topic, err)
 	}
-	return s.jobOf(topic, &d, now)
+	return b.jobOf(topic, &d, now)
 }
 
-func (s *Shard) jobOf(topic string, d *description, now time.Time) (*Job, error) {
+func (b *Bucket) jobOf(topic string, d *description, now time.Time) (*Job, error) {
 	r, err := parseRecord(d.record)
 	if err != nil {
 		return nil, fmt.Errorf("describe %s/%s: %w", topic, d.id, err)
 	}
-	j := &Job{Topic: topic, ID: d.id, Shard: s.name, ETag: etagOf(d.record)}
+	j := &Job{Topic: topic, ID: d.id, Shard: b.shard.name, ETag: etagOf(d.record)}
 	if err := r.into(j); err != nil {
 		return nil, fmt.Errorf("describe %s/%s: %w", topic, d.id, err)
 	}
@@ -72,7 +72,7 @@ func (j *Job) setState(r *record, at any, now time.Time) error {
 	case Finished:
 		return j.finished(r, Millis(at))
 	default:
-		return fmt.Errorf("%s/%s: state %.20q: %w", j.Topic, j.ID, r.state, errRecord)
+		return fmt.Errorf("%s/%s: state %.20q: %w", j.Topic, j.ID, r.state, ErrRecord)
 	}
 	return nil
 }
@@ -92,15 +92,15 @@ type Ref struct{ Topic, ID string }
 // getStep is how many jobs one call of the script get reads.
 const getStep = 100
 
-// ReadJobs reads and decodes jobs, also finished ones: nil where there is none; with an error it returns those that it
-// could decode. now is the shard's clock.
-func (s *Shard) ReadJobs(ctx context.Context, bucket int, refs []Ref) (jobs []*Job, now time.Time, err error) {
+// Read reads jobs, also finished ones: nil where there is none; with an error it returns those that it could decode. now
+// is the shard's clock.
+func (b *Bucket) Read(ctx context.Context, refs []Ref) (jobs []*Job, now time.Time, err error) {
 	jobs = make([]*Job, len(refs))
 	args := make([]any, 0, 2*len(refs))
 	for _, r := range refs {
 		args = append(args, r.Topic, r.ID)
 	}
-	reply, err := s.CallList(ctx, bucket, 1+len(refs), getScript, args...)
+	reply, err := b.CallList(ctx, 1+len(refs), getScript, args...)
 	if err != nil {
 		return jobs, now, err
 	}
@@ -109,7 +109,7 @@ func (s *Shard) ReadJobs(ctx context.Context, bucket int, refs []Ref) (jobs []*J
 		if description == "" {
 			continue
 		}
-		job, failed := s.job(refs[i].Topic, description, now)
+		job, failed := b.job(refs[i].Topic, description, now)
 		if failed != nil {
 			err = failed
 			continue
@@ -119,27 +119,11 @@ func (s *Shard) ReadJobs(ctx context.Context, bucket int, refs []Ref) (jobs []*J
 	return jobs, now, err
 }
 
-// Get returns nil without an error when there is no such job.
-func (s *Shard) Get(ctx context.Context, topic, id string) (*Job, error) {
-	jobs, err := s.GetLive(ctx, []Ref{{topic, id}})
-	return jobs[0], err
-}
-
-// GetLive is getAll without finished jobs.
-func (s *Shard) GetLive(ctx context.Context, refs []Ref) ([]*Job, error) {
-	jobs, err := s.GetAll(ctx, refs)
-	for i, j := range jobs {
-		if j != nil && j.State == Finished {
-			jobs[i] = nil
-		}
-	}
-	return jobs, err
-}
-
-// GetAll returns the jobs of refs, nil where there is none; with an error it returns those that were read.
-func (s *Shard) GetAll(ctx context.Context, refs []Ref) ([]*Job, error) {
+// Read reads jobs of any buckets, also finished ones: nil where there is none; with an error it returns those that were
+// read.
+func (s *Shard) Read(ctx context.Context, refs []Ref) ([]*Job, error) {
 	jobs := make([]*Job, len(refs))
-	byBucket := map[int][]int{}
+	byBucket := map[*Bucket][]int{}
 	for i, r := range refs {
 		b := s.BucketOf(r.Topic)
 		byBucket[b] = append(byBucket[b], i)
@@ -147,21 +131,26 @@ func (s *Shard) GetAll(ctx context.Context, refs []Ref) ([]*Job, error) {
 	var errs []error
 	for b, list := range byBucket {
 		for which := range slices.Chunk(list, getStep) {
-			errs = append(errs, s.getChunk(ctx, b, refs, which, jobs))
+			some := make([]Ref, len(which))
+			for k, i := range which {
+				some[k] = refs[i]
+			}
+			found, _, err := b.Read(ctx, some)
+			for k, i := range which {
+				jobs[i] = found[k]
+			}
+			errs = append(errs, err)
 		}
 	}
 	return jobs, errors.Join(errs...)
 }
 
-// getChunk reads in one call the jobs at these indexes, all of one bucket.
-func (s *Shard) getChunk(ctx context.Context, bucket int, refs []Ref, which []int, jobs []*Job) error {
-	some := make([]Ref, len(which))
-	for k, i := range which {
-		some[k] = refs[i]
+// Live returns what a Read returned without the finished jobs.
+func Live(jobs []*Job, err error) ([]*Job, error) {
+	for i, j := range jobs {
+		if j != nil && j.State == Finished {
+			jobs[i] = nil
+		}
 	}
-	found, _, err := s.ReadJobs(ctx, bucket, some)
-	for k, i := range which {
-		jobs[i] = found[k]
-	}
-	return err
+	return jobs, err
 }

@@ -51,9 +51,5 @@ import (
 //	wake             the channel of wake-ups: T for timers, D for dispatchers, O when the bucket was opened
 func Prefix(bucket int) string { return fmt.Sprintf("wk:{%d}:", bucket) }
 
-func pullChannel(bucket int) string { return Prefix(bucket) + "pull" }
-
-func wakeChannel(bucket int) string { return Prefix(bucket) + "wake" }
-
 // RegistryChannel carries announcements that the registry changed, to every process.
 const RegistryChannel = "wk:registry"

@@ -19,11 +19,11 @@ var InnerCursor = regexp.MustCompile(
 // misread and return a page of other jobs.
 var CursorsOf = map[State]string{Delayed: "df", Ready: "r", Running: "u", Dead: "x", Finished: "o"}
 
-// ListStep calls the list script. prefix is the beginning of the ids of finished jobs.
-func (s *Shard) ListStep(
+// List calls the list script. prefix is the beginning of the ids of finished jobs.
+func (b *Bucket) List(
 	ctx context.Context, topic string, state State, inner string, limit int, prefix string,
 ) (jobs []Job, next string, err error) {
-	reply, err := s.CallList(ctx, s.BucketOf(topic), -1, listScript, topic, string(state), inner, limit, prefix)
+	reply, err := b.CallList(ctx, -1, listScript, topic, string(state), inner, limit, prefix)
 	if err != nil {
 		return nil, "", err
 	}
@@ -31,15 +31,15 @@ func (s *Shard) ListStep(
 		return nil, "", fmt.Errorf("list %s: %w", topic, ErrReply)
 	}
 	next, _ = reply[1].(string)
-	return s.listed(topic, state, reply[2:], micros(reply[0])), next, nil
+	return b.listed(topic, state, reply[2:], micros(reply[0])), next, nil
 }
 
 // listed decodes descriptions of jobs, and leaves out those that are in another state.
-func (s *Shard) listed(topic string, state State, descriptions []any, now time.Time) (jobs []Job) {
+func (b *Bucket) listed(topic string, state State, descriptions []any, now time.Time) (jobs []Job) {
 	for _, d := range descriptions {
-		job, err := s.job(topic, d, now)
+		job, err := b.job(topic, d, now)
 		if err != nil {
-			s.log.Warn("a job cannot be listed", "topic", topic, "error", err)
+			b.shard.log.Warn("a job cannot be listed", "topic", topic, "error", err)
 			continue
 		}
 		job.History = job.History[max(0, len(job.History)-1):]
@@ -51,13 +51,13 @@ func (s *Shard) listed(topic string, state State, descriptions []any, now time.T
 }
 
 // First returns ready jobs of a topic with an order of its own, the first ones in that order.
-func (s *Shard) First(ctx context.Context, topic string) ([]Job, error) {
-	reply, err := s.CallList(ctx, s.BucketOf(topic), -1, firstScript, topic, ListStep)
+func (b *Bucket) First(ctx context.Context, topic string) ([]Job, error) {
+	reply, err := b.CallList(ctx, -1, firstScript, topic, ListStep)
 	if err != nil {
 		return nil, err
 	}
 	if len(reply) == 0 {
 		return nil, fmt.Errorf("list %s: %w", topic, ErrReply)
 	}
-	return s.listed(topic, Ready, reply[1:], micros(reply[0])), nil
+	return b.listed(topic, Ready, reply[1:], micros(reply[0])), nil
 }

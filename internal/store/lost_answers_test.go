@@ -188,13 +188,14 @@ func TestALostAnswerEndsNoMoreDeadJobsThanAsked(t *testing.T) {
 	}
 	f.settle(store.Bury, nil, f.reserve(5)...)
 	// the server knows the script now
-	if n, err := f.q.RedriveDead(f.ctx, "lost.letters", nil, 1); n != 1 || err != nil {
+	if n, err := f.q.EndDead(f.ctx, store.DeadCall{Kind: store.Redriven, Topic: "lost.letters", Limit: 1}); n != 1 || err != nil {
 		t.Fatalf("re-drove %d, %v", n, err)
 	}
-	for _, act := range []func(context.Context, string, []string, int) (int, error){f.q.RedriveDead, f.q.DeleteDead} {
+	for _, kind := range []store.ChangeKind{store.Redriven, store.DeadDeleted} {
 		lose.Store(1)
 		var un *store.UnavailableError
-		if n, err := act(f.ctx, "lost.letters", nil, 1); n != 0 || !errors.As(err, &un) {
+		what := store.DeadCall{Kind: kind, Topic: "lost.letters", Limit: 1}
+		if n, err := f.q.EndDead(f.ctx, what); n != 0 || !errors.As(err, &un) {
 			t.Errorf("%d, %v; want an error that says it may have been done", n, err)
 		}
 	}
@@ -212,7 +213,7 @@ func TestARunWhoseAnswerIsLostIsRecorded(t *testing.T) {
 	for i := range int32(2) { // the server knows the script at the second call
 		f.push("run.lost", fmt.Sprint(i), time.Hour)
 		lose.Store(i)
-		if j, err := f.q.RunNow(f.ctx, "run.lost", fmt.Sprint(i)); err != nil || j.State != store.Ready {
+		if j, err := f.q.RunNow(f.ctx, "run.lost", fmt.Sprint(i), nil); err != nil || j.State != store.Ready {
 			t.Fatalf("%+v, %v", j, err)
 		}
 	}
@@ -220,7 +221,7 @@ func TestARunWhoseAnswerIsLostIsRecorded(t *testing.T) {
 		t.Fatalf("recorded: %+v", recorded)
 	}
 	l := f.reserve(2)[0]
-	if j, err := f.q.RunNow(f.ctx, "run.lost", l.ID); err != nil || j.Revision != l.Revision {
+	if j, err := f.q.RunNow(f.ctx, "run.lost", l.ID, nil); err != nil || j.Revision != l.Revision {
 		t.Errorf("the run of a delivered job has the revision %d, %v; its delivery has %d", j.Revision, err,
 			l.Revision)
 	}
@@ -237,7 +238,7 @@ func TestADeletionWhoseAnswerIsLostIsRecorded(t *testing.T) {
 		id := fmt.Sprint(i)
 		pushed[id] = f.push("delete.lost", id, time.Hour).Job.Revision
 		lose.Store(i)
-		_, unavailable := errors.AsType[*store.UnavailableError](f.q.Delete(f.ctx, "delete.lost", id))
+		_, unavailable := errors.AsType[*store.UnavailableError](f.q.Delete(f.ctx, "delete.lost", id, nil))
 		if unavailable != (i == 1) {
 			t.Errorf("%s: unavailable is %v", id, unavailable)
 		}
@@ -329,27 +330,27 @@ func TestEachCopyOfAPushIsDueWhenTheAnswerSays(t *testing.T) {
 	q := open(store.Options{})
 	t.Cleanup(func() { _ = q.Close() })
 	shards := []store.ShardConfig{{Name: "a", URL: link, State: "active"}, {Name: "b", URL: slow, State: "active"}}
-	if err := q.SetShards(t.Context(), shards); err != nil {
+	if err := q.Shards.Set(shards); err != nil {
 		t.Fatal(err)
 	}
-	f := &fixture{T: t, ctx: t.Context(), q: q, s: q.Shards()[0]}
+	f := &fixture{T: t, ctx: t.Context(), q: q, s: q.Shards.All()[0], b: q.Shards.Buckets()[0]}
 	id := f.homeIs("a", "t")
 	f.push("t", id, time.Hour) // the server knows the script now
-	if err := f.q.Delete(f.ctx, "t", id); err != nil {
+	if err := f.q.Delete(f.ctx, "t", id, nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, delay := range []time.Duration{0, time.Minute} {
 		lose.Store(2)
 		began := time.Now().Truncate(time.Millisecond)
 		r := f.push("t", id, delay, func(p *store.Push) { p.Body, p.Fresh = []byte(`"copied"`), true })
-		first, err := f.s.Get(f.ctx, "t", id)
+		first, err := read(f.ctx, f.s, "t", id)
 		if err != nil || first == nil || r.Job.Shard != "b" {
 			t.Fatalf("the copy is %+v, %v; answered: %+v", first, err, r.Job)
 		}
 		if first.DueAt.Before(r.Job.DueAt) {
 			t.Errorf("delay %s: the copy is due %s before the answered time", delay, r.Job.DueAt.Sub(first.DueAt))
 		}
-		second, err := q.Shards()[1].Get(f.ctx, "t", id)
+		second, err := read(f.ctx, q.Shards.All()[1], "t", id)
 		if err != nil || second == nil {
 			t.Fatalf("the second copy is %+v, %v", second, err)
 		}
@@ -357,7 +358,7 @@ func TestEachCopyOfAPushIsDueWhenTheAnswerSays(t *testing.T) {
 			r.Job.DueAt.Before(began.Add(delay-time.Second)) {
 			t.Errorf("delay %s from %s: answered %+v, the job is %+v", delay, began, r.Job, second)
 		}
-		if err := f.q.Delete(f.ctx, "t", id); err != nil {
+		if err := f.q.Delete(f.ctx, "t", id, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -381,7 +382,7 @@ func TestACallThatWasNotSentIsRepeated(t *testing.T) {
 	}
 	f.s.UseForTest(client)
 	broken.Store(4) // more than a call whose reply is lost would repeat
-	if err := f.q.Delete(f.ctx, "t", "a"); err != nil {
+	if err := f.q.Delete(f.ctx, "t", "a", nil); err != nil {
 		t.Error(err)
 	}
 	if broken.Load() >= 0 {

@@ -78,7 +78,7 @@ func cuttingOn(t *testing.T, d *redistest.Deployment) *cutting {
 	eventually(t, "the shard is adopted", func() bool { return adoptAll(t.Context(), c.s) == nil })
 	eventually(t, "every bucket answers", func() bool {
 		for b := range c.s.Buckets() {
-			if _, err := c.s.Advance(t.Context(), b); err != nil {
+			if _, err := c.s.Buckets()[b].Advance(t.Context()); err != nil {
 				return false
 			}
 		}
@@ -104,7 +104,7 @@ func (c *cutting) dead(topic string, n int) {
 	for _, l := range c.reserveOf(topic, topic, n, false) {
 		st = append(st, store.End{Lease: l.Lease, Verb: store.Bury, Attempt: &store.Attempt{StartedAt: 1}})
 	}
-	if _, err := c.s.End(c.ctx, c.s.BucketOf(topic), st); err != nil || len(st) != n {
+	if _, err := c.s.BucketOf(topic).End(c.ctx, st); err != nil || len(st) != n {
 		c.Fatalf("%d died, %v", len(st), err)
 	}
 }
@@ -112,8 +112,7 @@ func (c *cutting) dead(topic string, n int) {
 // reserveOf reserves jobs of the topic's bucket.
 func (c *cutting) reserveOf(topic, token string, n int, again bool) []*store.Job {
 	c.Helper()
-	got, err := c.s.Reserve(c.ctx, c.s.BucketOf(topic),
-		store.Reserve{Worker: "w", Token: token, Max: n, Pattern: "0102010201", Again: again})
+	got, err := c.s.BucketOf(topic).Reserve(c.ctx, store.Reserve{Worker: "w", Token: token, Max: n, Pattern: "0102010201", Again: again})
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -177,7 +176,7 @@ func cutPushThatReplaces(c *cutting, id string) { c.cutPushAs(id, store.Replace)
 // A deletion whose job is gone may be its own or an earlier one: the journal has it in any case.
 func cutDelete(c *cutting, id string) {
 	c.push("lost", id, time.Hour)
-	c.cut(id, func() { c.unavailable("delete", id, c.q.Delete(c.ctx, "lost", id)) })
+	c.cut(id, func() { c.unavailable("delete", id, c.q.Delete(c.ctx, "lost", id, nil)) })
 	c.gone("lost", id)
 	if has(c, c.changed, id) != store.Deleted {
 		c.Errorf("the deletion of %s is not in the journal", id)
@@ -200,11 +199,11 @@ func cutChange(c *cutting, id string) {
 func cutRun(c *cutting, id string) {
 	c.push(id, id, time.Hour)
 	c.cut(id, func() {
-		if j, err := c.q.RunNow(c.ctx, id, id); err != nil || j.State != store.Ready || has(c, c.changed, id) != store.MadeDue {
+		if j, err := c.q.RunNow(c.ctx, id, id, nil); err != nil || j.State != store.Ready || has(c, c.changed, id) != store.MadeDue {
 			c.Errorf("run %s: %+v, %v, in the journal %q", id, j, err, has(c, c.changed, id))
 		}
 	})
-	if err := c.q.Delete(c.ctx, id, id); err != nil {
+	if err := c.q.Delete(c.ctx, id, id, nil); err != nil {
 		c.Fatal(err)
 	}
 }
@@ -212,7 +211,7 @@ func cutRun(c *cutting, id string) {
 func cutRedrive(c *cutting, topic string) {
 	c.dead(topic, 10)
 	c.cut(topic, func() {
-		_, err := c.q.RedriveDead(c.ctx, topic, nil, 5)
+		_, err := c.q.EndDead(c.ctx, store.DeadCall{Kind: store.Redriven, Topic: topic, Limit: 5})
 		c.unavailable("redrive", topic, err)
 	})
 	if s := c.counts(topic); s.Dead != 5 || s.Ready != 5 {
@@ -224,7 +223,7 @@ func cutRedrive(c *cutting, topic string) {
 func cutDeleteDead(c *cutting, topic string) {
 	c.dead(topic, 10)
 	c.cut(topic, func() {
-		_, err := c.q.DeleteDead(c.ctx, topic, nil, 5)
+		_, err := c.q.EndDead(c.ctx, store.DeadCall{Kind: store.DeadDeleted, Topic: topic, Limit: 5})
 		c.unavailable("delete dead jobs of", topic, err)
 	})
 	if s := c.counts(topic); s.Dead != 5 || s.Ready != 0 {
@@ -246,7 +245,7 @@ func cutReserve(c *cutting, topic string) {
 	}
 	r := store.Reserve{Worker: "w", Token: topic, Max: 2, Pattern: "0102010201"}
 	c.cut(topic, func() {
-		_, err := c.s.Reserve(c.ctx, c.s.BucketOf(topic), r)
+		_, err := c.s.BucketOf(topic).Reserve(c.ctx, r)
 		c.unavailable("reserve", topic, err)
 	})
 	leases := c.reserveOf(topic, topic, 2, true)
@@ -269,7 +268,7 @@ func cutSettle(c *cutting, topic string) {
 	}
 	c.cut(topic, func() {
 		st := []store.End{{Lease: leases[0].Lease, Verb: store.Retry, Delay: time.Hour, Attempt: &store.Attempt{StartedAt: 1}}}
-		if _, err := c.s.End(c.ctx, c.s.BucketOf(topic), st); err != nil {
+		if _, err := c.s.BucketOf(topic).End(c.ctx, st); err != nil {
 			c.Errorf("settle %s: %v", topic, err)
 		}
 	})

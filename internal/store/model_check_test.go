@@ -74,7 +74,7 @@ func (m *model) checkDone(t *rapid.T) {
 		if m.jobs[k] != nil {
 			continue
 		}
-		j, err := m.q.Recall(t.Context(), k[:1], k[2:])
+		j, err := m.q.Get(t.Context(), k[:1], k[2:], store.Finished)
 		if err != nil || j.State != store.Finished || j.ID != k[2:] || j.BodyGone != (len(body) > store.LongBody) ||
 			!j.BodyGone && string(j.Body) != body {
 			t.Fatalf("get of the finished %s = %+v, %v", k, j, err)

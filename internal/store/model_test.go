@@ -156,7 +156,7 @@ func (m *model) Open(t *rapid.T) {
 
 func (m *model) Delete(t *rapid.T) {
 	topic, id := m.key(t)
-	r, err := m.s.Remove(t.Context(), topic, id, nil, store.Memory)
+	r, err := m.s.BucketOf(topic).Remove(t.Context(), topic, id, nil, store.Memory)
 	if err != nil || (r.Job != nil) != (m.jobs[topic+"/"+id] != nil) {
 		t.Fatalf("delete = %+v, %v", r, err)
 	}
@@ -201,7 +201,7 @@ func (m *model) Change(t *rapid.T) {
 
 func (m *model) Run(t *rapid.T) {
 	topic, id := m.key(t)
-	_, err := m.q.RunNow(t.Context(), topic, id)
+	_, err := m.q.RunNow(t.Context(), topic, id, nil)
 	j := m.jobs[topic+"/"+id]
 	if (j == nil) != errors.Is(err, store.ErrNotFound) {
 		t.Fatalf("run = %v", err)
@@ -219,7 +219,7 @@ func (m *model) Run(t *rapid.T) {
 
 func (m *model) Reserve(t *rapid.T) {
 	m.n++
-	got, err := m.s.Reserve(t.Context(), 0, store.Reserve{
+	got, err := m.s.Buckets()[0].Reserve(t.Context(), store.Reserve{
 		Worker: "w", Token: fmt.Sprint(m.n), Max: rapid.IntRange(1, 4).Draw(t, "max"), Pattern: "0102010201",
 	})
 	if err != nil {
@@ -309,7 +309,7 @@ func (m *model) Settle(t *rapid.T) {
 		m.settled(k, v)
 	}
 	for repeat := range 2 { // the second call finds the leases ended and changes nothing
-		ended, err := m.s.End(t.Context(), 0, st)
+		ended, err := m.s.Buckets()[0].End(t.Context(), st)
 		if err != nil || len(ended) != len(st) || slices.Contains(held(ended), repeat > 0) {
 			t.Fatalf("settle %d of %d = %v, %v", repeat, len(st), ended, err)
 		}
@@ -341,11 +341,11 @@ func (m *model) settled(k string, v store.Verb) {
 
 func (m *model) Dead(t *rapid.T) {
 	topic := rapid.SampledFrom([]string{"a", "b"}).Draw(t, "topic")
-	act, redrive := m.q.DeleteDead, rapid.Bool().Draw(t, "redrive")
+	kind, redrive := store.DeadDeleted, rapid.Bool().Draw(t, "redrive")
 	if redrive {
-		act = m.q.RedriveDead
+		kind = store.Redriven
 	}
-	n, err := act(t.Context(), topic, nil, 100)
+	n, err := m.q.EndDead(t.Context(), store.DeadCall{Kind: kind, Topic: topic, Limit: 100})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -366,7 +366,7 @@ func (m *model) Dead(t *rapid.T) {
 }
 
 func (m *model) Advance(t *rapid.T) {
-	if _, err := m.s.Advance(t.Context(), 0); err != nil {
+	if _, err := m.s.Buckets()[0].Advance(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }

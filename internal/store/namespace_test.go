@@ -24,7 +24,7 @@ func TestTheDeadOfANamespaceAreFoundAtOnce(t *testing.T) {
 	if jobs, next, err := f.q.List(f.ctx, "x.*", store.Dead, "", 10); err != nil || len(jobs) != 1 || next != "" {
 		t.Errorf("the dead jobs are %+v %s %v", jobs, next, err)
 	}
-	if n, err := f.q.RedriveDead(f.ctx, "x.*", nil, 10); n != 1 || err != nil {
+	if n, err := f.q.EndDead(f.ctx, store.DeadCall{Kind: store.Redriven, Topic: "x.*", Limit: 10}); n != 1 || err != nil {
 		t.Errorf("redriven %d, %v", n, err)
 	}
 	if n := f.calls() - before; n > 2*2*201 {
@@ -106,7 +106,7 @@ func TestTopicsMadeByUseLeaveNothing(t *testing.T) {
 		}
 		f.ended(store.End{Lease: jobs[0].Lease, Verb: store.Done})
 		f.ended(store.End{Ref: store.Ref{topic, "deleted"}, In: []store.State{store.Ready}, Verb: store.Done})
-		if err := f.q.Delete(f.ctx, topic, "delayed"); err != nil {
+		if err := f.q.Delete(f.ctx, topic, "delayed", nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -146,7 +146,7 @@ func TestReadyJobsThatAreDeletedOneByOneLeaveNothing(t *testing.T) {
 		f.push("x.q", fmt.Sprint(i), 0)
 	}
 	for i := range n {
-		if err := f.q.Delete(f.ctx, "x.q", fmt.Sprint(i)); err != nil {
+		if err := f.q.Delete(f.ctx, "x.q", fmt.Sprint(i), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -167,7 +167,7 @@ func TestATopicMovesBetweenNamespaces(t *testing.T) {
 	f.setTopics(store.TopicConf{Name: "x.*", TTR: time.Minute, MaxAttempts: 1, Pull: true}, own)
 	f.stats("x.*", 0, 0, 0, 0)
 	f.balancedTopics("x.*", "x.q")
-	if err := f.q.UpdateTopics(f.ctx, []store.TopicConf{{Name: "x.q", Gone: true}}); err != nil {
+	if err := f.q.SetTopics(f.ctx, nil, []store.TopicConf{{Name: "x.q", Gone: true}}...); err != nil {
 		t.Fatal(err)
 	}
 	f.stats("x.*", 0, 2, 0, 0)
@@ -219,10 +219,10 @@ func TestANamespaceIsListedTopicByTopic(t *testing.T) {
 	if got := list(store.Dead); !slices.Equal(slices.Sorted(slices.Values(got)), want) {
 		t.Fatalf("dead are %q, not %q", got, want)
 	}
-	if n, err := f.q.RedriveDead(f.ctx, "x.*", nil, 4); n != 4 || err != nil {
+	if n, err := f.q.EndDead(f.ctx, store.DeadCall{Kind: store.Redriven, Topic: "x.*", Limit: 4}); n != 4 || err != nil {
 		t.Fatalf("re-drove %d, %v", n, err)
 	}
-	if n, err := f.q.DeleteDead(f.ctx, "x.*", []string{"x.b2", "x.c2", "none"}, 0); n != 2 || err != nil {
+	if n, err := f.q.EndDead(f.ctx, store.DeadCall{Kind: store.DeadDeleted, Topic: "x.*", IDs: []string{"x.b2", "x.c2", "none"}}); n != 2 || err != nil {
 		t.Fatalf("deleted %d, %v", n, err)
 	}
 	f.stats("x.*", 0, 4, 0, 3)

@@ -22,7 +22,7 @@ func TestNotesAreReadBackAndBounded(t *testing.T) {
 	}
 	since := time.Now().Add(-time.Minute)
 	for range 2 {
-		if err := observe.Note(f.ctx, f.s, 0, n); err != nil {
+		if err := observe.Note(f.ctx, f.b, n); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -134,9 +134,7 @@ func TestAnOrderIsMovedToAnotherShard(t *testing.T) {
 	job := f.get("a", "1")
 	f.pushOrder("a", "2", 6, 0)
 	job.ID, job.DueAt, job.NextAt = "3", job.CreatedAt, time.Time{}
-	if err := f.s.RestoreForTest(f.ctx, 0, []*store.Moving{{Job: *job}}); err != nil {
-		t.Fatal(err)
-	}
+	f.restore(f.b, job)
 	if got := f.taken(2, "a"); got != "3 2" {
 		t.Errorf("taken: %s", got)
 	}
@@ -164,7 +162,7 @@ func TestOtherTopicsPayNothingForAnOrder(t *testing.T) {
 		f.settle(store.Retry, nil, f.reserve(1)...)
 		f.ended(store.End{Lease: f.take(1, "p")[0].Lease, Verb: store.Release})
 		for _, topic := range []string{"t", "p"} {
-			if err := f.q.Delete(f.ctx, topic, "1"); err != nil {
+			if err := f.q.Delete(f.ctx, topic, "1", nil); err != nil {
 				t.Fatal(err)
 			}
 		}

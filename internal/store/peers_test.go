@@ -40,7 +40,7 @@ func TestTheEndOfALeaseLeavesALaterJobAlone(t *testing.T) {
 		f := newFixture(t)
 		f.push("t", "1", 0)
 		first := f.reserve(1)
-		if err := f.q.Delete(f.ctx, "t", "1"); err != nil {
+		if err := f.q.Delete(f.ctx, "t", "1", nil); err != nil {
 			t.Fatal(err)
 		}
 		later := f.push("t", "1", time.Hour)
@@ -69,7 +69,7 @@ func TestEntriesWithoutAJobAreForgotten(t *testing.T) {
 		if ls := f.reserve(10); len(ls) > 0 {
 			t.Fatalf("%s was leased", ls[0].ID)
 		}
-		next, err := f.s.NextEvent(f.ctx, 0)
+		next, err := f.b.NextEvent(f.ctx)
 		return err == nil && next.IsZero()
 	})
 	f.push("t", "next", 0) // whoever ends the topic's last job removes its name

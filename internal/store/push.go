@@ -22,32 +22,32 @@ const (
 // smallJobs is the most pushes of a request that is not large.
 const smallJobs = 16
 
-// newPushes makes the batcher of pushes of a bucket with a durability. When pushes wait for a replica that does not
+// newPushes makes the batcher of pushes with a durability. When pushes wait for a replica that does not
 // answer, they are refused once their answers would come too late: they would otherwise queue up for minutes.
-func (s *Shard) newPushes(bucket int, d Durability, o Options) *batch.Batcher[[]Push, []Result] {
-	limits := s.batchOptions()
+func (b *Bucket) newPushes(d Durability, o Options) *batch.Batcher[[]Push, []Result] {
+	limits := b.batchOptions()
 	limits.Jobs = maxPushed
 	if d != Memory {
 		limits.Calls, limits.Jobs, limits.Wait = maxReplicaCalls, maxReplicaJobs, o.Timeout
 	}
 	return batch.New(limits, batch.List(func(list []Push) []Result {
-		results, unsafe := s.storeAll(bucket, d, list, o.Timeout)
+		results, unsafe := b.storeAll(d, list, o.Timeout)
 		if o.Accepted != nil {
 			if err := o.Accepted(list, results); err != nil {
-				s.refuseStored(results, err)
+				b.refuseStored(results, err)
 			}
 		}
 		if unsafe != nil { // after Accepted, since the journal has them: pushed again they are duplicates
-			s.markUnsafe(results, unsafe)
+			b.markUnsafe(results, unsafe)
 		}
 		return results
 	}))
 }
 
-// Push stores pushes of a bucket's topics, which share calls with those of other goroutines. A large request is stored
+// Push stores pushes, which share calls with those of other goroutines. A large request is stored
 // in parts. All of them count as large, however small the last one is: otherwise it would overtake the parts before,
 // and two pushes of one id would change places.
-func (s *Shard) Push(ctx context.Context, bucket int, d Durability, list []Push) []Result {
+func (b *Bucket) Push(ctx context.Context, d Durability, list []Push) []Result {
 	most := largeJobs
 	if d != Memory {
 		most = maxReplicaJobs
@@ -56,14 +56,14 @@ func (s *Shard) Push(ctx context.Context, bucket int, d Durability, list []Push)
 	for rest := list; len(rest) > 0; {
 		n, bytes := fitting(rest, most)
 		size := batch.Size{Jobs: n, Bytes: bytes, Large: len(list) > smallJobs}
-		parts = append(parts, s.nodes[bucket].pushes[d].Add(rest[:n], size))
+		parts = append(parts, b.pushes[d].Add(rest[:n], size))
 		rest = rest[n:]
 	}
 	results := make([][]Result, len(parts))
 	for i, part := range parts {
 		var err error
 		if results[i], err = part.Wait(ctx); err != nil { // when ctx has ended the pushes may still be stored
-			results[i] = failAll(len(part.Value), fmt.Errorf("push to shard %s: %w", s.name, err))
+			results[i] = failAll(len(part.Value), fmt.Errorf("push to shard %s: %w", b.shard.name, err))
 		}
 	}
 	if len(results) == 1 {
@@ -94,8 +94,8 @@ func failAll(n int, err error) []Result {
 
 // refuseStored turns the results of stored pushes into errors: a push that the journal could not record is not
 // acknowledged.
-func (s *Shard) refuseStored(results []Result, err error) {
-	err = s.Unavailable("journal", err)
+func (b *Bucket) refuseStored(results []Result, err error) {
+	err = b.Unavailable("journal", err)
 	for i := range results {
 		if results[i].Err == nil {
 			results[i] = Result{Err: err}
@@ -105,10 +105,10 @@ func (s *Shard) refuseStored(results []Result, err error) {
 
 // markUnsafe turns the results of stored jobs and of duplicates into errors that say that no replica has confirmed
 // them.
-func (s *Shard) markUnsafe(results []Result, why error) {
+func (b *Bucket) markUnsafe(results []Result, why error) {
 	for i := range results {
 		if job := results[i].Job; results[i].Err == nil {
-			results[i] = Result{Job: job, Err: s.NotReplicated("push", job.Topic, job.ID, why)}
+			results[i] = Result{Job: job, Err: b.NotReplicated("push", job.Topic, job.ID, why)}
 		}
 	}
 }
@@ -181,17 +181,15 @@ func dueAt(p *Push, now time.Time, i int) time.Time {
 
 // storeAll calls the push script. In a repeated call, a push that finds its own job by the id is no duplicate. unsafe
 // says why no replica has confirmed what was stored, when the durability requires one.
-func (s *Shard) storeAll(
-	bucket int, d Durability, pushes []Push, timeout time.Duration,
-) (results []Result, unsafe error) {
-	ctx, cancel := s.ctx, func() {}
+func (b *Bucket) storeAll(d Durability, pushes []Push, timeout time.Duration) (results []Result, unsafe error) {
+	ctx, cancel := b.shard.ctx, func() {}
 	if d == Memory {
-		ctx, cancel = context.WithTimeout(s.ctx, timeout)
+		ctx, cancel = context.WithTimeout(b.shard.ctx, timeout)
 	}
 	defer cancel()
-	results, unsafe, err := s.storeBy(ctx, pushScript, bucket, d, pushes)
+	results, unsafe, err := b.storeBy(ctx, pushScript, d, pushes)
 	if un, ok := errors.AsType[*UnavailableError](err); ok && (un.Reason == ReasonComparing || un.Reason == Absent) {
-		return s.storeEarly(ctx, bucket, d, pushes, un)
+		return b.storeEarly(ctx, d, pushes, un)
 	}
 	if err != nil {
 		return failAll(len(pushes), err), nil
@@ -200,16 +198,16 @@ func (s *Shard) storeAll(
 }
 
 // storeBy calls the push script or its variant.
-func (s *Shard) storeBy(
-	ctx context.Context, script *Script, bucket int, d Durability, pushes []Push,
+func (b *Bucket) storeBy(
+	ctx context.Context, script *Script, d Durability, pushes []Push,
 ) (results []Result, unsafe, err error) {
-	o, err := s.CallDurably(ctx, bucket, d, script, appendPushes(nil, pushes)...)
+	o, err := b.callDurably(ctx, d, script, appendPushes(nil, pushes)...)
 	if err != nil {
 		return nil, nil, err
 	}
-	results, err = s.pushed(pushes, o)
+	results, err = b.pushed(pushes, o)
 	if err != nil {
-		return nil, nil, fmt.Errorf("push to shard %s: %w", s.name, err)
+		return nil, nil, fmt.Errorf("push to shard %s: %w", b.shard.name, err)
 	}
 	return results, o.Unsafe, nil
 }
@@ -221,7 +219,7 @@ const (
 )
 
 // pushed decodes the answer of the push script.
-func (s *Shard) pushed(pushes []Push, o Reply) ([]Result, error) {
+func (b *Bucket) pushed(pushes []Push, o Reply) ([]Result, error) {
 	reply, ok := o.Value.([]any)
 	if !ok || len(reply) < pushedHead || (len(reply)-pushedHead)%duplicateFields != 0 {
 		return nil, ErrReply
@@ -234,7 +232,7 @@ func (s *Shard) pushed(pushes []Push, o Reply) ([]Result, error) {
 	now := micros(reply[0])
 	results := make([]Result, len(pushes))
 	for i := range pushes {
-		results[i].Job = s.fresh(&pushes[i], dueAt(&pushes[i], now, i), now)
+		results[i].Job = b.fresh(&pushes[i], dueAt(&pushes[i], now, i), now)
 		results[i].Job.Revision = revision + int64(i)
 	}
 	for d := range slices.Chunk(reply[pushedHead:], duplicateFields) {
@@ -242,17 +240,17 @@ func (s *Shard) pushed(pushes []Push, o Reply) ([]Result, error) {
 		if !ok || n < 1 || int(n) > len(pushes) {
 			return nil, ErrReply
 		}
-		results[n-1] = s.duplicate(&pushes[n-1], results[n-1].Job, d[1] == "replaced", d[2], now, o.Doubtful)
+		results[n-1] = b.duplicate(&pushes[n-1], results[n-1].Job, d[1] == "replaced", d[2], now, o.Doubtful)
 	}
 	return results, nil
 }
 
 // duplicate returns the result of a push whose id existed. stored is the job of the push if that was stored.
-func (s *Shard) duplicate(p *Push, stored Job, replaced bool, existing any, now time.Time, again bool) Result {
+func (b *Bucket) duplicate(p *Push, stored Job, replaced bool, existing any, now time.Time, again bool) Result {
 	if replaced {
 		return Result{Job: stored, Duplicate: !again}
 	}
-	job, err := s.job(p.Topic, existing, now)
+	job, err := b.job(p.Topic, existing, now)
 	if err != nil {
 		return Result{Err: err}
 	}
@@ -270,10 +268,10 @@ func isOwn(p *Push, j *Job) bool {
 }
 
 // fresh returns a job as its push stored it.
-func (s *Shard) fresh(p *Push, due, now time.Time) Job {
+func (b *Bucket) fresh(p *Push, due, now time.Time) Job {
 	created := now.Truncate(time.Millisecond)
 	j := Job{
-		Topic: p.Topic, ID: p.ID, Shard: s.name, State: Ready, Priority: p.Priority, Order: p.Order, TTR: p.TTR,
+		Topic: p.Topic, ID: p.ID, Shard: b.shard.name, State: Ready, Priority: p.Priority, Order: p.Order, TTR: p.TTR,
 		MaxAttempts: p.MaxAttempts, CreatedAt: created, DueAt: due, ExpiresAt: p.ExpiresAt, Headers: p.Headers,
 		Retry: p.Retry,
 	}

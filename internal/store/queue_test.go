@@ -71,7 +71,7 @@ func TestADelayedJobBecomesReadyWhenDueAndNotBefore(t *testing.T) {
 	if j := f.get("t", "far"); j.State != store.Delayed || !j.NextAt.Equal(j.DueAt) {
 		t.Fatalf("far job = %+v", j)
 	}
-	if err := f.q.Delete(f.ctx, "t", "far"); err != nil {
+	if err := f.q.Delete(f.ctx, "t", "far", nil); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "it is reserved", func() bool {
@@ -96,7 +96,7 @@ func TestARetriedJobKeepsItsAttemptsAndDies(t *testing.T) {
 	if !j.NextAt.After(j.DueAt) {
 		t.Fatalf("next at %v, due at %v", j.NextAt, j.DueAt)
 	}
-	if _, err := f.q.RunNow(f.ctx, "t", "a"); err != nil {
+	if _, err := f.q.RunNow(f.ctx, "t", "a", nil); err != nil {
 		t.Fatal(err)
 	}
 	ls := f.reserve(1)
@@ -114,14 +114,14 @@ func TestARetriedJobKeepsItsAttemptsAndDies(t *testing.T) {
 		t.Fatalf("dead: %+v", j)
 	}
 	f.stats("t", 0, 0, 0, 1)
-	if n, err := f.q.RedriveDead(f.ctx, "t", []string{"a", "nobody"}, 0); n != 1 || err != nil {
+	if n, err := f.q.EndDead(f.ctx, store.DeadCall{Kind: store.Redriven, Topic: "t", IDs: []string{"a", "nobody"}}); n != 1 || err != nil {
 		t.Fatalf("redrive = %d, %v", n, err)
 	}
 	if j := f.get("t", "a"); j.State != store.Ready || j.Attempts != 0 {
 		t.Fatalf("redriven: %+v", j)
 	}
 	f.settle(store.Bury, func(s *store.End) { s.Reason = "gone" }, f.reserve(1)...)
-	if n, err := f.q.DeleteDead(f.ctx, "t", nil, 10); n != 1 || err != nil {
+	if n, err := f.q.EndDead(f.ctx, store.DeadCall{Kind: store.DeadDeleted, Topic: "t", Limit: 10}); n != 1 || err != nil {
 		t.Fatalf("delete dead = %d, %v", n, err)
 	}
 	f.gone("t", "a")
@@ -169,7 +169,7 @@ func TestChangesAndRunNow(t *testing.T) {
 		t.Fatalf("change = %+v, %v", j, err)
 	}
 	f.stats("t", 1, 0, 0, 0)
-	if j, err = f.q.RunNow(f.ctx, "t", "a"); err != nil || j.State != store.Ready || len(j.Body) != 2000 {
+	if j, err = f.q.RunNow(f.ctx, "t", "a", nil); err != nil || j.State != store.Ready || len(j.Body) != 2000 {
 		t.Fatalf("run = %+v, %v", j, err)
 	}
 	ls := f.reserve(1)
@@ -177,24 +177,24 @@ func TestChangesAndRunNow(t *testing.T) {
 		t.Fatalf("change of a running job: %v", err)
 	}
 	f.settle(store.Retry, func(s *store.End) { s.Delay = time.Hour }, ls...)
-	if j, err = f.q.RunNow(f.ctx, "t", "a"); err != nil || j.State != store.Ready || j.Attempts != 1 {
+	if j, err = f.q.RunNow(f.ctx, "t", "a", nil); err != nil || j.State != store.Ready || j.Attempts != 1 {
 		t.Fatalf("run of a waiting retry = %+v, %v", j, err)
 	}
 	f.settle(store.Bury, func(s *store.End) { s.Reason = "attempts" }, f.reserve(1)...)
 	if _, err = f.q.Change(f.ctx, "t", "a", store.Change{Priority: &low}); !errors.Is(err, store.ErrDead) {
 		t.Fatalf("change of a dead job: %v", err)
 	}
-	if j, err = f.q.RunNow(f.ctx, "t", "a"); err != nil || j.State != store.Ready || j.Attempts != 0 {
+	if j, err = f.q.RunNow(f.ctx, "t", "a", nil); err != nil || j.State != store.Ready || j.Attempts != 0 {
 		t.Fatalf("run of a dead job = %+v, %v", j, err)
 	}
-	if _, err = f.q.RunNow(f.ctx, "t", "nobody"); !errors.Is(err, store.ErrNotFound) {
+	if _, err = f.q.RunNow(f.ctx, "t", "nobody", nil); !errors.Is(err, store.ErrNotFound) {
 		t.Fatalf("run of an unknown job: %v", err)
 	}
 	part := 1500 * time.Microsecond // is never early
 	if j, err = f.q.Change(f.ctx, "t", "a", store.Change{Delay: &part}); err != nil || j.DueAt.Sub(j.ChangedAt) < part {
 		t.Fatalf("a delay of %v is %v, %v", part, j.DueAt.Sub(j.ChangedAt), err)
 	}
-	if _, err = f.q.RunNow(f.ctx, "t", "a"); err != nil {
+	if _, err = f.q.RunNow(f.ctx, "t", "a", nil); err != nil {
 		t.Fatal(err)
 	}
 	f.settle(store.Done, nil, f.reserve(1)...)
@@ -209,7 +209,8 @@ func TestAnETagIsOfOneState(t *testing.T) {
 	current := func(what string) store.Match {
 		t.Helper()
 		etag := f.get("t", "a").ETag
-		if listed, err := f.q.Find(f.ctx, "a", []string{"t"}); err != nil || listed[0].ETag != etag || len(etag) != 16 {
+		if listed, err := f.q.Find(f.ctx, []store.Ref{{Topic: "t", ID: "a"}}); err != nil || listed[0].ETag != etag ||
+			len(etag) != 16 {
 			t.Fatalf("%s: %q, in a list %+v, %v", what, etag, listed, err)
 		}
 		if seen[etag] {
@@ -231,14 +232,14 @@ func TestAnETagIsOfOneState(t *testing.T) {
 		if _, err := f.q.Change(f.ctx, "t", "a", store.Change{Delay: &later, Match: m}); !errors.Is(err, store.ErrChanged) {
 			t.Errorf("change of another state: %v", err)
 		}
-		if _, err := f.q.RunIf(f.ctx, "t", "a", m); !errors.Is(err, store.ErrChanged) {
+		if _, err := f.q.RunNow(f.ctx, "t", "a", m); !errors.Is(err, store.ErrChanged) {
 			t.Errorf("run of another state: %v", err)
 		}
-		if err := f.q.DeleteIf(f.ctx, "t", "a", m); !errors.Is(err, store.ErrChanged) {
+		if err := f.q.Delete(f.ctx, "t", "a", m); !errors.Is(err, store.ErrChanged) {
 			t.Errorf("deletion of another state: %v", err)
 		}
 	}
-	if j, err = f.q.RunIf(f.ctx, "t", "a", append(pushed, changed...)); err != nil ||
+	if j, err = f.q.RunNow(f.ctx, "t", "a", append(pushed, changed...)); err != nil ||
 		!slices.Equal(current("ready"), store.Match{j.ETag}) {
 		t.Fatalf("run: %+v, %v", j, err)
 	}
@@ -246,11 +247,11 @@ func TestAnETagIsOfOneState(t *testing.T) {
 	current("running")
 	f.settle(store.Retry, func(s *store.End) { s.Delay = time.Hour }, ls...)
 	current("after an attempt")
-	if _, err := f.q.RunNow(f.ctx, "t", "a"); err != nil {
+	if _, err := f.q.RunNow(f.ctx, "t", "a", nil); err != nil {
 		t.Fatal(err)
 	}
 	f.settle(store.Bury, func(s *store.End) { s.Reason = "attempts" }, f.reserve(1)...)
-	if err := f.q.DeleteIf(f.ctx, "t", "a", current("dead")); err != nil {
+	if err := f.q.Delete(f.ctx, "t", "a", current("dead")); err != nil {
 		t.Fatal(err)
 	}
 	f.gone("t", "a")
@@ -262,7 +263,7 @@ func TestAnETagIsOfOneState(t *testing.T) {
 func TestNoCallbackStartsAfterADeletion(t *testing.T) {
 	f := newFixture(t)
 	remove := map[string]func() error{
-		"a job": func() error { return f.q.Delete(f.ctx, "t", "a") },
+		"a job": func() error { return f.q.Delete(f.ctx, "t", "a", nil) },
 		"jobs of a topic": func() error {
 			_, err := f.q.DropTopic(f.ctx, "t")
 			return err
@@ -270,11 +271,11 @@ func TestNoCallbackStartsAfterADeletion(t *testing.T) {
 	}
 	for _, window := range []time.Duration{store.StartWindow, time.Second} {
 		if window > store.StartWindow {
-			stored, err := f.s.WidenStart(f.ctx, 0, window/2)
+			stored, err := f.b.WidenStart(f.ctx, window/2)
 			if err != nil || stored != window {
 				t.Fatalf("the window is %s, %v", stored, err)
 			}
-			if _, err := f.s.WidenStart(f.ctx, 0, window/4); err != nil { // by another dispatcher
+			if _, err := f.b.WidenStart(f.ctx, window/4); err != nil { // by another dispatcher
 				t.Fatal(err)
 			}
 		}
@@ -371,7 +372,7 @@ func TestLimitsOfTopicsFollow(t *testing.T) {
 	q := open(store.Options{Announced: func() { told <- struct{}{} }})
 	t.Cleanup(func() { _ = q.Close() })
 	confs := []store.TopicConf{{Name: "a", TTR: time.Second, MaxAttempts: 1}, {Name: "b", TTR: time.Second, MaxAttempts: 2}}
-	if err := q.SetShards(f.ctx, []store.ShardConfig{{Name: f.s.Name(), URL: f.s.URLForTest(), State: "active"}}); err != nil {
+	if err := q.Shards.Set([]store.ShardConfig{{Name: f.s.Name(), URL: f.s.URLForTest(), State: "active"}}); err != nil {
 		t.Fatal(err)
 	}
 	<-told // it has connected
@@ -387,7 +388,7 @@ func TestLimitsOfTopicsFollow(t *testing.T) {
 	}
 	f.s.Redis().FlushDB(f.ctx)
 	confs[0].MaxAttempts = 7
-	if err := q.UpdateTopics(f.ctx, confs[:1]); err != nil || conf("a") != "[1000 7 <nil>]" || conf("b") != none {
+	if err := q.SetTopics(f.ctx, nil, confs[:1]...); err != nil || conf("a") != "[1000 7 <nil>]" || conf("b") != none {
 		t.Fatalf("%v; of one change a has %q, b has %q", err, conf("a"), conf("b"))
 	}
 	f.s.Redis().Do(f.ctx, "CLIENT", "KILL", "TYPE", "pubsub")
@@ -402,7 +403,7 @@ func TestDroppingATopicLeavesNothing(t *testing.T) {
 		f.push("t", fmt.Sprint(i), 0)
 	}
 	for i := range deleted {
-		if err := f.q.Delete(f.ctx, "t", fmt.Sprint(i)); err != nil {
+		if err := f.q.Delete(f.ctx, "t", fmt.Sprint(i), nil); err != nil {
 			t.Fatal(err)
 		}
 	}

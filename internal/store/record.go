@@ -42,7 +42,7 @@ type record struct {
 	body     string
 }
 
-var errRecord = errors.New("the stored record cannot be decoded")
+var ErrRecord = errors.New("the stored record cannot be decoded")
 
 const recordFields = 6
 
@@ -50,12 +50,12 @@ func parseRecord(text string) (r record, err error) {
 	head, body, ok := strings.Cut(text, "\n")
 	fields := strings.FieldsFunc(head, func(r rune) bool { return r == ' ' }) // values may have other spaces
 	if !ok || len(fields) < recordFields {
-		return r, fmt.Errorf("%.60q: %w", text, errRecord)
+		return r, fmt.Errorf("%.60q: %w", text, ErrRecord)
 	}
 	r.state, r.body = fields[0], body
 	r.due, r.created = millisOf(fields[2]), millisOf(fields[3])
 	if r.priority, err = ParsePriority(fields[1]); err != nil {
-		return r, fmt.Errorf("%.60q: %w", text, errRecord)
+		return r, fmt.Errorf("%.60q: %w", text, ErrRecord)
 	}
 	r.attempts, r.revision = int(Number(fields[4])), Number(fields[5])
 	if len(fields) > recordFields {
@@ -92,7 +92,7 @@ func (r *record) into(j *Job) error {
 			j.ContentType = unescape(value)
 		case "headers":
 			if err := json.Unmarshal([]byte(value), &j.Headers); err != nil {
-				return fmt.Errorf("headers %.60q: %w", value, errRecord)
+				return fmt.Errorf("headers %.60q: %w", value, ErrRecord)
 			}
 		case "snoozes":
 			j.Snoozes = int(Number(value))

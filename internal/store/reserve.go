@@ -39,14 +39,14 @@ type Reserved struct {
 	More bool // it stopped at topics whose jobs are gone, and there may be more
 }
 
-// Reserve takes ready jobs of a bucket under leases. After an error jobs may have been reserved: the same request with
+// Reserve takes ready jobs under leases. After an error jobs may have been reserved: the same request with
 // Again returns them.
-func (s *Shard) Reserve(ctx context.Context, bucket int, r Reserve) (Reserved, error) {
-	o, err := s.Call(ctx, bucket, reserveScript, r.args()...)
+func (b *Bucket) Reserve(ctx context.Context, r Reserve) (Reserved, error) {
+	o, err := b.Call(ctx, reserveScript, r.args()...)
 	if err != nil {
 		return Reserved{}, err
 	}
-	return s.reserved(o.Value, r.Token)
+	return b.reserved(o.Value, r.Token)
 }
 
 // The lengths of the head of reserve.lua's answer, and of each job in it.
@@ -56,14 +56,14 @@ const (
 )
 
 // reserved decodes the answer of reserve.lua.
-func (s *Shard) reserved(v any, token string) (Reserved, error) {
+func (b *Bucket) reserved(v any, token string) (Reserved, error) {
 	reply, ok := v.([]any)
 	if !ok || len(reply) < reservedHead || (len(reply)-reservedHead)%reservedJob != 0 {
-		return Reserved{}, fmt.Errorf("reserve from %s: %w", s.name, ErrReply)
+		return Reserved{}, fmt.Errorf("reserve from %s: %w", b.shard.name, ErrReply)
 	}
 	out := Reserved{Now: micros(reply[0]), More: reply[2] == int64(1)}
 	for job := range slices.Chunk(reply[reservedHead:], reservedJob) {
-		if l := s.leased(job, token, out.Now); l != nil {
+		if l := b.leased(job, token, out.Now); l != nil {
 			out.Jobs = append(out.Jobs, l)
 		}
 	}
@@ -92,13 +92,13 @@ func (r *Reserve) args() []any {
 
 // leased decodes one job in the answer of reserve.lua; nil if it cannot be read: it becomes dead after max_attempts
 // lease expirations.
-func (s *Shard) leased(v []any, token string, now time.Time) *Job {
+func (b *Bucket) leased(v []any, token string, now time.Time) *Job {
 	d := description{Text(v[1]), Text(v[2]), Text(v[4]), v[3], v[5]}
-	job, err := s.jobOf(Text(v[0]), &d, now)
+	job, err := b.jobOf(Text(v[0]), &d, now)
 	if err != nil {
-		s.log.Error("a reserved job cannot be read", "error", err)
+		b.shard.log.Error("a reserved job cannot be read", "error", err)
 		return nil
 	}
-	job.Lease = &Lease{Ref{job.Topic, job.ID}, s.name, token, now.Truncate(time.Millisecond), job.Attempts + 1}
+	job.Lease = &Lease{Ref{job.Topic, job.ID}, job.Shard, token, now.Truncate(time.Millisecond), job.Attempts + 1}
 	return job
 }

@@ -51,7 +51,7 @@ func TestAnExtendedLeaseHolds(t *testing.T) {
 	if j := f.get("t", "a"); time.Until(j.LeaseUntil) < 50*time.Minute {
 		t.Fatalf("lease until %v", j.LeaseUntil)
 	}
-	if err := f.q.Delete(f.ctx, "t", "a"); err != nil {
+	if err := f.q.Delete(f.ctx, "t", "a", nil); err != nil {
 		t.Fatal(err)
 	}
 	if extended()[0] {
@@ -74,7 +74,7 @@ func TestNeighborsAreReservedWithTheirOwnRecords(t *testing.T) {
 			t.Fatal(r.Err)
 		}
 	}
-	if err := f.q.Delete(f.ctx, "t", fmt.Sprint(away)); err != nil {
+	if err := f.q.Delete(f.ctx, "t", fmt.Sprint(away), nil); err != nil {
 		t.Fatal(err)
 	}
 	seen := map[string]bool{}
@@ -151,7 +151,7 @@ func TestEmptyPlacesDoNotHoldUpOtherTopics(t *testing.T) {
 	}
 	f.q.PushBatch(f.ctx, pushes)
 	for _, p := range pushes {
-		if err := f.q.Delete(f.ctx, p.Topic, p.ID); err != nil {
+		if err := f.q.Delete(f.ctx, p.Topic, p.ID, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -371,7 +371,7 @@ func TestACorruptRecordDiesAloneAndNeighboursContinue(t *testing.T) {
 		t.Fatalf("reserved %d; want the two readable jobs", len(ls))
 	}
 	f.stats("t", 0, 0, 2, 1)
-	if n, err := f.q.DeleteDead(f.ctx, "t", nil, 10); n != 1 || err != nil {
+	if n, err := f.q.EndDead(f.ctx, store.DeadCall{Kind: store.DeadDeleted, Topic: "t", Limit: 10}); n != 1 || err != nil {
 		t.Fatalf("delete dead = %d, %v", n, err)
 	}
 }

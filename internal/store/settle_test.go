@@ -61,7 +61,7 @@ func TestEachOfManySettlementsGetsItsVerdictAndItsAnswer(t *testing.T) {
 	foreign.Token = "" // sorts before the right one
 	strange := st[1]
 	strange.Lease = &foreign
-	ended, err := f.s.End(f.ctx, 0, append(st, strange, st[1]))
+	ended, err := f.b.End(f.ctx, append(st, strange, st[1]))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestEachOfManySettlementsGetsItsVerdictAndItsAnswer(t *testing.T) {
 	for _, topic := range topics {
 		f.totals(topic)
 	}
-	again, err := f.s.End(f.ctx, 0, st)
+	again, err := f.b.End(f.ctx, st)
 	for i, h := range held(again) {
 		if h || err != nil {
 			t.Errorf("settlement %d of the repeated call: held = %v, %v", i, h, err)
@@ -150,7 +150,7 @@ func TestEachOfManyReservedJobsHasWhatIsItsOwn(t *testing.T) {
 	r := store.Reserve{Worker: "w", Token: "all", Max: 48, Pattern: "0102010201"}
 	var now time.Time
 	for _, r.Again = range []bool{false, true} {
-		got, err := f.s.Reserve(f.ctx, 0, r)
+		got, err := f.b.Reserve(f.ctx, r)
 		if err != nil || len(got.Jobs) != len(want) {
 			t.Fatalf("reserved %d jobs, %v; want %d", len(got.Jobs), err, len(want))
 		}
@@ -199,7 +199,7 @@ func TestAnAnswerOfAnotherFormIsRefused(t *testing.T) {
 		"a job and a half": {answer(append(job, job[:1]...)...), 0, false},
 		"an unread job":    {answer("t", "a", "no record", int64(2), "", ""), 0, true},
 	} {
-		got, err := f.s.ReservedForTest(c.reply, "token")
+		got, err := f.b.ReservedForTest(c.reply, "token")
 		if errors.Is(err, store.ErrReply) == c.ok || len(got.Jobs) != c.jobs {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}

@@ -13,8 +13,6 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/redis/go-redis/v9"
-
-	"github.com/wakecall/wakecall/internal/batch"
 )
 
 // Shard is one Redis deployment. Its methods may be called from any goroutine.
@@ -26,7 +24,7 @@ type Shard struct {
 	client  redis.UniversalClient
 	waits   redis.UniversalClient // for commands that wait for replicas
 	timeout time.Duration         // of one command
-	nodes   []*bucketState
+	buckets []*Bucket
 	log     *slog.Logger
 	peers   Peers
 
@@ -47,38 +45,6 @@ type Shard struct {
 
 	confMu       sync.Mutex
 	confVersions []uint64 // by bucket: of the topics' limits that it is known to hold; 0: unknown
-}
-
-// bucketState is what this process knows about the server of a bucket, and the calls on their way there.
-type bucketState struct {
-	checked atomic.Bool                    // its data may be used, see identity.go
-	same    atomic.Pointer[SameRedisError] // its data was found to be another shard's
-	down    atomic.Bool
-	probing atomic.Bool
-	proven  atomic.Bool  // it has answered a script since began
-	began   atomic.Int64 // Unix ms
-	since   atomic.Int64 // when it went down, Unix ms
-	told    atomic.Bool  // that it is down
-	clock   atomic.Pointer[clockReading]
-	why     atomic.Value // error
-	pushes  [durabilities]*batch.Batcher[[]Push, []Result]
-	takes   *batch.Batcher[takeCall, Taken]
-	lost    atomic.Int32 // answers of takes that are being recovered
-	ends    *batch.Batcher[[]End, []Ended]
-
-	// listening ends when the bucket goes down: those that listen to it connect anew, perhaps to another server.
-	listening atomic.Pointer[listening]
-}
-
-// ReasonComparing is the reason for a bucket that waits to be compared with the hosts' journals.
-const ReasonComparing = "comparing"
-
-// reason returns why the bucket is down.
-func (b *bucketState) reason() string {
-	if why, _ := b.why.Load().(error); redis.HasErrorPrefix(why, "NOTCOMPARED") {
-		return ReasonComparing
-	}
-	return "down"
 }
 
 // Peers is what a shard has to know of the other shards of its queue. The functions may be called from any goroutine.
@@ -109,14 +75,8 @@ func OpenShard(c ShardConfig, o Options, peers Peers) (*Shard, error) {
 	s.compose = func(script *Script) string { return script.text(buckets > 1) }
 	s.confVersions = make([]uint64, buckets)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	for b := range buckets {
-		n := &bucketState{}
-		n.listening.Store(s.newListening())
-		for d := range n.pushes {
-			n.pushes[d] = s.newPushes(b, Durability(d), o)
-		}
-		n.takes, n.ends = s.newTakes(b), s.newEnds(b, o)
-		s.nodes = append(s.nodes, n)
+	for n := range buckets {
+		s.buckets = append(s.buckets, newBucket(s, n, o))
 	}
 	return s, nil
 }
@@ -167,8 +127,8 @@ func (s *Shard) Redis() redis.UniversalClient { return s.client }
 // Name returns the shard's name in the registry.
 func (s *Shard) Name() string { return s.name }
 
-// Buckets returns how many parts the shard has: 1, or Options.Buckets for a Cluster.
-func (s *Shard) Buckets() int { return len(s.nodes) }
+// Buckets returns the shard's parts: one, or Options.Buckets of a Cluster. The list must not be changed.
+func (s *Shard) Buckets() []*Bucket { return s.buckets }
 
 // IsOf reports whether the shard was opened with the address and identity of a registry's entry.
 func (s *Shard) IsOf(c ShardConfig) bool { return s.url == c.URL && s.identity == c.Identity }
@@ -179,13 +139,10 @@ func (s *Shard) SetState(state string) { s.state.Store(state) }
 // State returns active, draining or offline, as the registry says.
 func (s *Shard) State() string { return s.state.Load().(string) }
 
-// IsDown reports whether a bucket did not answer when this process last called it, or is being compared.
-func (s *Shard) IsDown(bucket int) bool { return s.nodes[bucket].down.Load() }
-
 // Up reports whether the shard answered when this process last called it.
 func (s *Shard) Up() bool {
-	for _, n := range s.nodes {
-		if n.down.Load() {
+	for _, b := range s.buckets {
+		if b.IsDown() {
 			return false
 		}
 	}
@@ -194,61 +151,11 @@ func (s *Shard) Up() bool {
 
 // BucketOf returns the bucket of a topic. All its jobs are in one, so that its limits, order and lists are exact on the
 // shard.
-func (s *Shard) BucketOf(topic string) int {
-	if len(s.nodes) == 1 {
-		return 0
+func (s *Shard) BucketOf(topic string) *Bucket {
+	if len(s.buckets) == 1 {
+		return s.buckets[0]
 	}
-	return int(xxhash.Sum64String(topic) % uint64(len(s.nodes)))
-}
-
-// BucketsOf returns the buckets that may have jobs of a topic. The topics of a namespace are spread over all buckets,
-// and each counts its own.
-func (s *Shard) BucketsOf(topic string) []int {
-	if !IsNamespace(topic) {
-		return []int{s.BucketOf(topic)}
-	}
-	all := make([]int, len(s.nodes))
-	for b := range all {
-		all[b] = b
-	}
-	return all
-}
-
-// markDown makes calls to a bucket that does not answer fail at once, until a probe gets an answer.
-func (s *Shard) markDown(bucket int, err error) {
-	n := s.nodes[bucket]
-	n.why.Store(fmt.Errorf("%w", err)) // one concrete type, as atomic.Value requires
-	if n.down.Swap(true) {
-		return
-	}
-	n.since.Store(time.Now().UnixMilli())
-	if n.told.Store(n.reason() != ReasonComparing); n.told.Load() {
-		s.log.Warn("shard does not answer", "bucket", bucket, "error", err)
-		n.listening.Swap(s.newListening()).end()
-	}
-	if n.probing.Swap(true) {
-		return
-	}
-	if !s.Start(func() { s.probe(bucket) }) {
-		n.probing.Store(false)
-	}
-}
-
-const probeEvery = 100 * time.Millisecond
-
-// longComparison is how long a comparison takes that is logged: at most starts, there is nothing to compare.
-const longComparison = 5 * time.Second
-
-// probe writes to a bucket that is down until it accepts that.
-func (s *Shard) probe(bucket int) {
-	n := s.nodes[bucket]
-	s.retry(probeEvery, func() (done bool) {
-		if s.revive(bucket); n.down.Load() {
-			return false
-		}
-		n.probing.Store(false)
-		return !n.down.Load() || n.probing.Swap(true) // a call that failed meanwhile found this probe, or started one
-	})
+	return s.buckets[xxhash.Sum64String(topic)%uint64(len(s.buckets))]
 }
 
 // retry calls try at an interval until it returns true or the shard is closed.
@@ -267,75 +174,23 @@ func (s *Shard) retry(every time.Duration, try func() (done bool)) {
 	}
 }
 
-// provenFor is how long an answer proves that a server takes pushes.
-const provenFor = time.Second
-
 // Proven returns nil when a bucket is up and has answered a script lately. If none has, it probes them.
 func (s *Shard) Proven() (err error) {
-	var ask []int
-	for _, b := range rand.Perm(len(s.nodes)) {
-		switch n := s.nodes[b]; {
-		case n.down.Load():
-			err = s.Unavailable(n.reason(), n.why.Load().(error))
-		case n.provenLately():
+	var ask []*Bucket
+	for _, n := range rand.Perm(len(s.buckets)) {
+		switch b := s.buckets[n]; {
+		case b.IsDown():
+			err = b.unusable()
+		case b.provenLately():
 			return nil
 		default:
 			ask = append(ask, b)
 		}
 	}
 	for _, b := range ask {
-		if err = s.prove(b); err == nil {
+		if err = b.prove(); err == nil {
 			return nil
 		}
 	}
 	return err
-}
-
-func (b *bucketState) provenLately() bool {
-	now := time.Now().UnixMilli()
-	if began := b.began.Load(); now-began > provenFor.Milliseconds() && b.began.CompareAndSwap(began, now) {
-		b.proven.Store(false)
-	}
-	return b.proven.Load()
-}
-
-func (s *Shard) prove(bucket int) error {
-	ctx, cancel := context.WithTimeout(s.ctx, s.timeout)
-	defer cancel()
-	if _, err := s.Call(ctx, bucket, probeScript); err != nil && reasonOf(err) != "full" {
-		return err
-	}
-	s.nodes[bucket].proven.Store(true)
-	return nil
-}
-
-// revive probes a bucket if it is down.
-func (s *Shard) revive(bucket int) {
-	n := s.nodes[bucket]
-	if !n.down.Load() {
-		return
-	}
-	ctx, cancel := context.WithTimeout(s.ctx, s.timeout)
-	defer cancel()
-	err := s.check(ctx, bucket)
-	if err == nil {
-		_, err = s.sendOnly(ctx, bucket, probeScript)
-	}
-	if err != nil && reasonOf(err) != "full" {
-		n.why.Store(fmt.Errorf("%w", err))
-		long := time.Since(time.UnixMilli(n.since.Load())) > longComparison
-		if long && n.reason() == ReasonComparing && !n.told.Swap(true) {
-			s.log.Info("shard is being compared with the journals", "bucket", bucket)
-		}
-		return
-	}
-	said := "shard answers again"
-	if n.reason() == ReasonComparing {
-		said = "shard was compared with the journals; jobs go on"
-	}
-	n.proven.Store(true)
-	n.down.Store(false)
-	if n.told.Load() {
-		s.log.Info(said, "bucket", bucket)
-	}
 }

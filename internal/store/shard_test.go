@@ -39,10 +39,10 @@ func TestCloseDoesNotWaitForAListenerThatWaitsForIt(t *testing.T) {
 	if err := q.SetTopics(t.Context(), all); err != nil {
 		t.Fatal(err)
 	}
-	if err := q.SetShards(t.Context(), []store.ShardConfig{{Name: "a", URL: url, State: "active"}}); err != nil {
+	if err := q.Shards.Set([]store.ShardConfig{{Name: "a", URL: url, State: "active"}}); err != nil {
 		t.Fatal(err)
 	}
-	s := q.Shards()[0]
+	s := q.Shards.All()[0]
 	<-connected
 	go func() {
 		<-s.CtxForTest().Done() // Close has begun
@@ -57,8 +57,8 @@ func TestNothingStartsOnAClosedShard(t *testing.T) {
 	if err := f.q.Close(); err != nil {
 		t.Fatal(err)
 	}
-	s.MarkDownForTest(0, errors.New("the test says so"))
-	if s.NodesForTest()[0].ProbingForTest().Load() {
+	s.Buckets()[0].MarkDownForTest(errors.New("the test says so"))
+	if s.Buckets()[0].ProbingForTest().Load() {
 		t.Error("a probe was started")
 	}
 }
@@ -70,14 +70,14 @@ func TestACloseDoesNotWaitForAServerThatHangs(t *testing.T) {
 	asked := make(chan struct{}, 100)
 	pass := func([]byte) bool { asked <- struct{}{}; return true }
 	q := open(store.Options{Timeout: time.Hour})
-	err := q.SetShards(t.Context(), []store.ShardConfig{{
+	err := q.Shards.Set([]store.ShardConfig{{
 		Name: "a", State: "active",
 		URL: proxied(t, url, func() (request, answer func([]byte) bool) { return pass, pass }),
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	q.Shards()[0].MarkDownForTest(0, errors.New("the test says so"))
+	q.Shards.Buckets()[0].MarkDownForTest(errors.New("the test says so"))
 	<-asked // a probe has begun
 	closes(t, q)
 }
@@ -100,7 +100,7 @@ func TestReadyWithAServerThatHangs(t *testing.T) {
 	answers, _ := startRedis(t)
 	q := open(store.Options{Timeout: 3 * time.Second})
 	t.Cleanup(func() { closes(t, q) })
-	err := q.SetShards(t.Context(), []store.ShardConfig{
+	err := q.Shards.Set([]store.ShardConfig{
 		{Name: "a", URL: hangs, State: "active"}, {Name: "b", URL: answers, State: "active"},
 	})
 	if err != nil {
@@ -121,14 +121,14 @@ func TestAClosedShardAnswersEveryCall(t *testing.T) {
 		wg.Go(func() {
 			for n := 0; ; n++ {
 				push := []store.Push{{Topic: "t", ID: fmt.Sprint(i, "-", n)}}
-				if r := f.s.Push(f.ctx, 0, store.Memory, push)[0]; r.Err != nil {
+				if r := f.b.Push(f.ctx, store.Memory, push)[0]; r.Err != nil {
 					return
 				}
 			}
 		})
 		wg.Go(func() {
 			for {
-				if _, err := f.s.Take(f.ctx, 0, []store.TakeRequest{{Topics: []string{"t"}, Max: 1}}, nil); err != nil {
+				if _, err := f.b.Take(f.ctx, []store.TakeRequest{{Topics: []string{"t"}, Max: 1}}, nil); err != nil {
 					return
 				}
 			}
@@ -143,7 +143,7 @@ func TestAClosedShardAnswersEveryCall(t *testing.T) {
 	}
 	wg.Wait()
 	var un *store.UnavailableError
-	if _, err := f.s.Take(f.ctx, 0, []store.TakeRequest{{Topics: []string{"t"}, Max: 1}}, nil); !errors.As(err, &un) {
+	if _, err := f.b.Take(f.ctx, []store.TakeRequest{{Topics: []string{"t"}, Max: 1}}, nil); !errors.As(err, &un) {
 		t.Errorf("take: %v", err)
 	}
 }

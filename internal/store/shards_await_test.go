@@ -30,7 +30,7 @@ func TestRequestsWaitForAComparison(t *testing.T) {
 			return list[1].Err
 		},
 		"get":    func() error { _, err := f.q.Get(f.ctx, "t", "got"); return err },
-		"delete": func() error { return f.q.DeleteIf(f.ctx, "t", "gone", nil) },
+		"delete": func() error { return f.q.Delete(f.ctx, "t", "gone", nil) },
 		"take": func() error {
 			jobs, err := f.q.Take(f.ctx, store.TakeRequest{Topics: []string{"p"}, Max: 1, TTR: time.Minute})
 			if err == nil && len(jobs) != 1 {
@@ -47,7 +47,7 @@ func TestRequestsWaitForAComparison(t *testing.T) {
 	for name, request := range requests {
 		go func() { answers <- answer{name, request()} }()
 	}
-	wait.For(t, "the shard is known to be compared", func() bool { return f.s.NodesForTest()[0].DownForTest().Load() })
+	wait.For(t, "the shard is known to be compared", func() bool { return f.b.DownForTest().Load() })
 	if n := len(answers); n > 0 {
 		t.Errorf("%d requests did not wait", n)
 	}

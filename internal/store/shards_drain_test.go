@@ -35,12 +35,13 @@ func TestADrainIsTakenBack(t *testing.T) {
 		return nil
 	}})
 	active = func() { states("active", "active") }
-	const jobs = 3 * store.MoveStep
+	const moveStep = 100 // of package queue
+	const jobs = 3 * moveStep
 	for n := range jobs {
 		f.push("t", fmt.Sprint("job-", n), time.Hour)
 	}
 	states("draining", "active")
-	if n := f.drain(); n == 0 || n > store.MoveStep {
+	if n := f.drain(); n == 0 || n > moveStep {
 		t.Errorf("%d jobs were moved; want those of the current step", n)
 	}
 	f.stats("t", jobs, 0, 0, 0)
@@ -183,13 +184,13 @@ func TestAJobThatADrainFindsIsRecorded(t *testing.T) {
 		}
 		return nil
 	}})
-	first, b := f.push("t", "1", time.Hour).Job, f.q.Shards()[1]
+	first, b := f.push("t", "1", time.Hour).Job, f.q.Shards.All()[1]
 	eventually(t, "the next millisecond", func() bool {
 		now, _, err := b.Ping(f.ctx)
 		return err == nil && now.Truncate(time.Millisecond).After(first.CreatedAt)
 	})
 	push := []store.Push{{Topic: "t", ID: "1", Delay: time.Hour, Priority: store.Normal, Body: []byte(`"b"`)}}
-	if r, _ := b.StoreAllForTest(0, store.Memory, push, time.Minute); r[0].Err != nil {
+	if r, _ := b.Buckets()[0].StoreAllForTest(store.Memory, push, time.Minute); r[0].Err != nil {
 		t.Fatal(r[0].Err)
 	}
 	states("draining", "active")
@@ -215,12 +216,11 @@ func TestNothingIsLostOrTwiceOrBackWhileShardsAreDrained(t *testing.T) {
 	working, rest := context.WithCancel(f.ctx)
 	defer rest()
 	var pushers, workers sync.WaitGroup
-	for n, s := range f.q.Shards() {
+	for n, s := range f.q.Shards.All() {
 		workers.Go(func() {
 			for i := 0; working.Err() == nil; i++ {
-				_, err := s.Advance(working, 0)
-				got, failed := s.Reserve(working, 0,
-					store.Reserve{Worker: fmt.Sprint(n), Token: fmt.Sprint(n, "-", i), Max: 20, Pattern: "0102010201"})
+				_, err := s.Buckets()[0].Advance(working)
+				got, failed := s.Buckets()[0].Reserve(working, store.Reserve{Worker: fmt.Sprint(n), Token: fmt.Sprint(n, "-", i), Max: 20, Pattern: "0102010201"})
 				if err != nil || failed != nil {
 					if working.Err() == nil {
 						t.Error(err, failed)
@@ -237,7 +237,7 @@ func TestNothingIsLostOrTwiceOrBackWhileShardsAreDrained(t *testing.T) {
 					done = append(done, store.End{Lease: l.Lease, Verb: store.Done, Attempt: &store.Attempt{}, Endpoint: store.EndpointUp})
 				}
 				mu.Unlock()
-				if _, err := s.End(working, 0, done); err != nil && working.Err() == nil {
+				if _, err := s.Buckets()[0].End(working, done); err != nil && working.Err() == nil {
 					t.Error(err)
 				}
 				time.Sleep(time.Millisecond)
@@ -267,7 +267,7 @@ func TestNothingIsLostOrTwiceOrBackWhileShardsAreDrained(t *testing.T) {
 					mu.Lock()
 					called := calls[other]
 					mu.Unlock()
-					err := f.q.Delete(f.ctx, "t", other)
+					err := f.q.Delete(f.ctx, "t", other, nil)
 					mu.Lock()
 					switch {
 					case err == nil:
@@ -281,7 +281,7 @@ func TestNothingIsLostOrTwiceOrBackWhileShardsAreDrained(t *testing.T) {
 		})
 	}
 	for round := 0; ctx.Err() == nil; round++ {
-		from := f.q.Shards()[round%2]
+		from := f.q.Shards.All()[round%2]
 		if round%2 == 0 {
 			states("draining", "active")
 		} else {

@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -15,8 +14,8 @@ import (
 func TestAChangeIsOneOfEveryCopy(t *testing.T) {
 	f, states := twoShards(t, store.Options{})
 	states("active", "active")
-	for _, s := range f.q.Shards() {
-		if r, _ := s.StoreAllForTest(0, store.Memory, []store.Push{{Topic: "t", ID: "1", Delay: time.Hour, Body: []byte(`"old"`)}},
+	for _, s := range f.q.Shards.All() {
+		if r, _ := s.Buckets()[0].StoreAllForTest(store.Memory, []store.Push{{Topic: "t", ID: "1", Delay: time.Hour, Body: []byte(`"old"`)}},
 			wait.Limit); r[0].Err != nil {
 			t.Fatal(r[0].Err)
 		}
@@ -28,8 +27,8 @@ func TestAChangeIsOneOfEveryCopy(t *testing.T) {
 	if err != nil || string(j.Body) != `"new"` {
 		t.Fatalf("%+v, %v", j, err)
 	}
-	for _, s := range f.q.Shards() {
-		if j, err := s.Get(f.ctx, "t", "1"); err != nil || string(j.Body) != `"new"` ||
+	for _, s := range f.q.Shards.All() {
+		if j, err := read(f.ctx, s, "t", "1"); err != nil || string(j.Body) != `"new"` ||
 			time.Until(j.DueAt) < 110*time.Minute {
 			t.Errorf("in shard %s it is %+v, %v", s.Name(), j, err)
 		}
@@ -40,23 +39,23 @@ func TestAChangeIsOneOfEveryCopy(t *testing.T) {
 func TestADeadJobOnTheMoveCountsOnce(t *testing.T) {
 	f, states := twoShards(t, store.Options{})
 	states("active", "active")
-	for _, s := range f.q.Shards() {
-		r, _ := s.StoreAllForTest(0, store.Memory, []store.Push{{Topic: "t", ID: "1", Body: []byte(`1`)}}, wait.Limit)
-		got, err := s.Reserve(f.ctx, 0, store.Reserve{Worker: "w", Token: s.Name(), Max: 1, Pattern: "0102010201"})
+	for _, s := range f.q.Shards.All() {
+		r, _ := s.Buckets()[0].StoreAllForTest(store.Memory, []store.Push{{Topic: "t", ID: "1", Body: []byte(`1`)}}, wait.Limit)
+		got, err := s.Buckets()[0].Reserve(f.ctx, store.Reserve{Worker: "w", Token: s.Name(), Max: 1, Pattern: "0102010201"})
 		if r[0].Err != nil || err != nil || len(got.Jobs) != 1 {
 			t.Fatal(r, got, err)
 		}
 		end := store.End{Lease: got.Jobs[0].Lease, Verb: store.Bury, Attempt: &store.Attempt{Status: 500}}
-		if _, err := s.End(f.ctx, 0, []store.End{end}); err != nil {
+		if _, err := s.Buckets()[0].End(f.ctx, []store.End{end}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	f.push("t", "2", time.Hour)
-	if n, err := f.q.DeleteDead(f.ctx, "t", []string{"1", "2"}, 0); n != 1 || err != nil {
+	if n, err := f.q.EndDead(f.ctx, store.DeadCall{Kind: store.DeadDeleted, Topic: "t", IDs: []string{"1", "2"}}); n != 1 || err != nil {
 		t.Fatalf("deleted %d, %v", n, err)
 	}
-	for _, s := range f.q.Shards() {
-		if j, err := s.Get(f.ctx, "t", "1"); j != nil || err != nil {
+	for _, s := range f.q.Shards.All() {
+		if j, err := read(f.ctx, s, "t", "1"); j != nil || err != nil {
 			t.Errorf("in shard %s it is %+v, %v", s.Name(), j, err)
 		}
 	}
@@ -66,19 +65,20 @@ func TestADeadJobOnTheMoveCountsOnce(t *testing.T) {
 func TestADeadJobWithACopyThatWaitsIsNotDeleted(t *testing.T) {
 	f, states := twoShards(t, store.Options{})
 	states("active", "active")
-	for _, s := range f.q.Shards() {
-		r, _ := s.StoreAllForTest(0, store.Memory, []store.Push{{Topic: "t", ID: "1", Body: []byte(`1`)}}, wait.Limit)
+	for _, s := range f.q.Shards.All() {
+		r, _ := s.Buckets()[0].StoreAllForTest(store.Memory, []store.Push{{Topic: "t", ID: "1", Body: []byte(`1`)}}, wait.Limit)
 		if r[0].Err != nil {
 			t.Fatal(r[0].Err)
 		}
 	}
 	f.settle(store.Bury, nil, f.reserve(1)...)
-	for _, act := range []func(context.Context, string, []string, int) (int, error){f.q.RedriveDead, f.q.DeleteDead} {
-		if n, err := act(f.ctx, "t", []string{"1"}, 0); n != 0 || err != nil {
+	for _, kind := range []store.ChangeKind{store.Redriven, store.DeadDeleted} {
+		n, err := f.q.EndDead(f.ctx, store.DeadCall{Kind: kind, Topic: "t", IDs: []string{"1"}})
+		if n != 0 || err != nil {
 			t.Fatalf("%d, %v", n, err)
 		}
 	}
-	if j, err := f.s.Get(f.ctx, "t", "1"); err != nil || j == nil || j.State != store.Dead {
+	if j, err := read(f.ctx, f.s, "t", "1"); err != nil || j == nil || j.State != store.Dead {
 		t.Errorf("the dead copy is %+v, %v", j, err)
 	}
 }
@@ -88,21 +88,14 @@ func TestAChangeOfAJobOnTheMoveLeavesOne(t *testing.T) {
 	f, states := twoShards(t, store.Options{})
 	f.push("t", "1", time.Hour)
 	states("draining", "active")
-	list, err := f.s.Cases(f.ctx, "t", []store.Job{{ID: "1"}}, 0)
-	if err != nil || len(list) != 1 {
-		t.Fatal(list, err)
-	}
-	b := f.q.Shards()[1]
-	if err := b.CopyOf(f.ctx, time.Now().Add(time.Minute), list); err != nil {
-		t.Fatal(err)
-	}
+	job := f.get("t", "1")
+	f.restore(f.q.Shards.Buckets()[1], job)
 	soon := time.Duration(0)
 	if _, err := f.q.Change(f.ctx, "t", "1", store.Change{Delay: &soon}); err != nil {
 		t.Fatal(err)
 	}
-	left, err := f.s.Leave(f.ctx, list, func(c *store.Moving) int64 { return c.Read })
-	if err != nil || len(left) != 1 {
-		t.Fatalf("the unchanged copy stays: %v, %v", left, err)
+	if !f.leave(f.b, job) {
+		t.Fatal("the unchanged copy stays")
 	}
 	if j, x := f.get("t", "1"), f.totals("t"); j.Shard != "b" || x.Ready != 1 || x.Delayed != 0 {
 		t.Errorf("%+v\n%+v", j, x)
@@ -114,7 +107,7 @@ func TestAMovedJobKeepsItsAttempts(t *testing.T) {
 	f, states := twoShards(t, store.Options{})
 	f.push("t", "1", 0)
 	f.settle(store.Bury, nil, f.reserve(1)...)
-	if n, err := f.q.RedriveDead(f.ctx, "t", []string{"1"}, 0); n != 1 || err != nil {
+	if n, err := f.q.EndDead(f.ctx, store.DeadCall{Kind: store.Redriven, Topic: "t", IDs: []string{"1"}}); n != 1 || err != nil {
 		t.Fatalf("redrive: %d, %v", n, err)
 	}
 	later := time.Hour
@@ -128,10 +121,10 @@ func TestAMovedJobKeepsItsAttempts(t *testing.T) {
 	if j := f.get("t", "1"); j.Shard != "b" || j.Attempts != 0 || len(j.History) != 1 {
 		t.Errorf("it is in %s, with %d attempts, of which %d are listed", j.Shard, j.Attempts, len(j.History))
 	}
-	if err := f.q.Delete(f.ctx, "t", "1"); err != nil {
+	if err := f.q.Delete(f.ctx, "t", "1", nil); err != nil {
 		t.Fatal(err)
 	}
-	f.s = f.q.Shards()[1]
+	f.s, f.b = f.q.Shards.All()[1], f.q.Shards.Buckets()[1]
 	f.clean()
 }
 
@@ -173,31 +166,14 @@ func TestAMoveThatWasCutOffIsFinished(t *testing.T) {
 	f.push("t", "changed", time.Hour)
 	f.push("t", "removed", time.Hour)
 	states("draining", "active")
-	jobs, _, err := f.s.ListStep(f.ctx, "t", store.Delayed, "", 10, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	list, err := f.s.Cases(f.ctx, "t", jobs, 0)
-	if err != nil || len(list) != 3 {
-		t.Fatal(list, err)
-	}
-	b := f.q.Shards()[1]
-	if err := b.CopyOf(f.ctx, time.Now().Add(time.Minute), list); err != nil {
-		t.Fatal(err)
-	}
+	removed := f.get("t", "removed")
+	f.restore(f.q.Shards.Buckets()[1], f.get("t", "copied"), f.get("t", "changed"), removed)
 	later := time.Now().Add(2 * time.Hour)
 	if _, err := f.q.Change(f.ctx, "t", "changed", store.Change{DueAt: &later}); err != nil { // in b, which is tried first
 		t.Fatal(err)
 	}
-	gone := func() []*store.Moving {
-		gone, err := f.s.Leave(f.ctx, list[2:], func(c *store.Moving) int64 { return c.Read })
-		if err != nil {
-			t.Fatal(err)
-		}
-		return gone
-	}
-	if first, again := gone(), gone(); len(first) != 1 || len(again) != 1 {
-		t.Fatalf("removed %v, and when the answer was lost, %v", first, again)
+	if first, again := f.leave(f.b, removed), f.leave(f.b, removed); !first || !again {
+		t.Fatalf("removed %t, and when the answer was lost, %t", first, again)
 	}
 	f.drain()
 	var left store.JobCount
@@ -224,13 +200,12 @@ func TestAMoveWaitsForTheReplicaOfDurableTopics(t *testing.T) {
 	url, _ := startRedis(t)
 	states := func(a, b string) {
 		t.Helper()
-		if err := r.q.SetShards(t.Context(),
-			[]store.ShardConfig{{Name: "a", URL: r.s.URLForTest(), State: a}, {Name: "b", URL: url, State: b}}); err != nil {
+		if err := r.q.Shards.Set([]store.ShardConfig{{Name: "a", URL: r.s.URLForTest(), State: a}, {Name: "b", URL: url, State: b}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	states("offline", "active")
-	from := r.q.Shards()[0]
+	from := r.q.Shards.All()[0]
 	if res := r.q.Push(r.ctx, store.Push{Topic: "replica", ID: "x", Delay: time.Hour}); !store.Stored(res.Err) {
 		t.Fatalf("push to a shard without a replica: %+v", res)
 	}

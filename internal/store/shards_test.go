@@ -19,7 +19,7 @@ func TestARefusedReplaceLeavesTheOldJob(t *testing.T) {
 	states("active", "draining")
 	f.push("t", id, time.Hour)
 	states("active", "active")
-	for _, s := range f.q.Shards() {
+	for _, s := range f.q.Shards.All() {
 		s.Redis().ConfigSet(f.ctx, "maxmemory", "1")
 	}
 	replace := store.Push{Topic: "t", ID: id, Delay: time.Hour, Body: []byte(`"new"`), OnDuplicate: store.Replace}
@@ -29,7 +29,7 @@ func TestARefusedReplaceLeavesTheOldJob(t *testing.T) {
 	if j := f.get("t", id); j.Shard != "a" || string(j.Body) == `"new"` {
 		t.Fatalf("after the refused replace: %+v", j)
 	}
-	for _, s := range f.q.Shards() {
+	for _, s := range f.q.Shards.All() {
 		s.Redis().ConfigSet(f.ctx, "maxmemory", "0")
 	}
 	if r := f.q.Push(f.ctx, replace); r.Err != nil || !r.Duplicate || r.Job.Shard != "b" {
@@ -49,7 +49,7 @@ func TestAReplaceInTheShardThatHoldsTheJob(t *testing.T) {
 	states("active", "draining")
 	f.push("t", id, time.Hour)
 	states("active", "active")
-	for _, s := range f.q.Shards() {
+	for _, s := range f.q.Shards.All() {
 		if s.Name() == "b" {
 			s.Redis().ConfigSet(f.ctx, "maxmemory", "1")
 		}
@@ -74,10 +74,10 @@ func TestNothingIsAnsweredAsDoneWhileTheHomeOfAJobIsDown(t *testing.T) {
 	q := open(store.Options{})
 	t.Cleanup(func() { _ = q.Close() })
 	shards := []store.ShardConfig{{Name: "a", URL: link, State: "active"}, {Name: "b", URL: urlB, State: "active"}}
-	if err := q.SetShards(t.Context(), shards); err != nil {
+	if err := q.Shards.Set(shards); err != nil {
 		t.Fatal(err)
 	}
-	f := &fixture{T: t, ctx: t.Context(), q: q, s: q.Shards()[1]}
+	f := &fixture{T: t, ctx: t.Context(), q: q, s: q.Shards.All()[1], b: q.Shards.Buckets()[1]}
 	home, away := f.homeIs("a", "t"), f.homeIs("b", "t")
 	f.push("t", home, time.Hour)
 	f.push("t", away, time.Hour)
@@ -90,8 +90,8 @@ func TestNothingIsAnsweredAsDoneWhileTheHomeOfAJobIsDown(t *testing.T) {
 		_, err := q.Change(f.ctx, "t", id, store.Change{Body: &body})
 		return err
 	}
-	run := func(id string) error { _, err := q.RunNow(f.ctx, "t", id); return err }
-	remove := func(id string) error { return q.Delete(f.ctx, "t", id) }
+	run := func(id string) error { _, err := q.RunNow(f.ctx, "t", id, nil); return err }
+	remove := func(id string) error { return q.Delete(f.ctx, "t", id, nil) }
 	cut.Store(true)
 	for name, do := range map[string]func(id string) error{
 		"replace": replace, "change": change, "run": run, "delete": remove,
@@ -112,7 +112,7 @@ func TestNothingIsAnsweredAsDoneWhileTheHomeOfAJobIsDown(t *testing.T) {
 		t.Errorf("a job whose home is up: %v", err)
 	}
 	cut.Store(false)
-	eventually(t, "the link works again", func() bool { return q.Shards()[0].Up() })
+	eventually(t, "the link works again", func() bool { return q.Shards.All()[0].Up() })
 	if err := replace(home); err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestAPushAlwaysFindsAnActiveShard(t *testing.T) {
 	urlA, _ := startRedis(t)
 	urlB, _ := startRedis(t)
 	set := func(configs ...store.ShardConfig) {
-		if err := q.SetShards(t.Context(), configs); err != nil {
+		if err := q.Shards.Set(configs); err != nil {
 			t.Error(err)
 		}
 	}
@@ -169,8 +169,7 @@ func TestADownShardsJobsWaitAndNewOnesGoElsewhere(t *testing.T) {
 	q := open(store.Options{})
 	defer func() { _ = q.Close() }()
 	ctx := t.Context()
-	if err := q.SetShards(ctx,
-		[]store.ShardConfig{{Name: "a", URL: urlA, State: "active"}, {Name: "b", URL: urlB, State: "active"}}); err != nil {
+	if err := q.Shards.Set([]store.ShardConfig{{Name: "a", URL: urlA, State: "active"}, {Name: "b", URL: urlB, State: "active"}}); err != nil {
 		t.Fatal(err)
 	}
 	on := map[string]int{}
@@ -209,7 +208,7 @@ func TestAShardThatIsReplacedStaysOpenForWhatIsUnderWay(t *testing.T) {
 	f.push("t", "1", 0)
 	jobs := f.reserve(1)
 	elsewhere, _ := startRedis(t)
-	if err := f.q.SetShards(f.ctx, []store.ShardConfig{{Name: "a", URL: elsewhere, State: "active"}}); err != nil {
+	if err := f.q.Shards.Set([]store.ShardConfig{{Name: "a", URL: elsewhere, State: "active"}}); err != nil {
 		t.Fatal(err)
 	}
 	if held := f.settle(store.Done, nil, jobs...); !held[0] {

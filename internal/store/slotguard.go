@@ -12,12 +12,12 @@ import (
 // makeSlotGuard creates the key that shows on which node of a Cluster a bucket is, see guard_slot.lua. It asks the node
 // directly, and creates none while the slot is moving: redirections would lead to the node that does not have the
 // bucket yet.
-func (s *Shard) makeSlotGuard(ctx context.Context, bucket int) error {
-	cluster, ok := s.client.(*redis.ClusterClient)
+func (b *Bucket) makeSlotGuard(ctx context.Context) error {
+	cluster, ok := b.shard.client.(*redis.ClusterClient)
 	if !ok {
 		return errors.New("only a Cluster has slot guards")
 	}
-	key := Prefix(bucket)
+	key := b.Key("")
 	node, err := cluster.MasterForKey(ctx, key)
 	if err != nil {
 		return err
@@ -34,12 +34,8 @@ func (s *Shard) makeSlotGuard(ctx context.Context, bucket int) error {
 		moves := strings.Contains(line, fmt.Sprintf("[%d->-", slot)) ||
 			strings.Contains(line, fmt.Sprintf("[%d-<-", slot))
 		if moves && strings.Contains(line, "myself") {
-			return slotMoves(bucket)
+			return fmt.Errorf("bucket %d is being moved to another node", b.n)
 		}
 	}
 	return node.SetNX(ctx, key, 1, 0).Err()
-}
-
-func slotMoves(bucket int) error {
-	return fmt.Errorf("bucket %d is being moved to another node", bucket)
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -23,30 +24,30 @@ const WidestStart = 4 * time.Second
 // wideWindows each have a key of their own, which expires: the widest one counts, whoever stored it.
 var wideWindows = [...]time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second, WidestStart}
 
-func windowKey(bucket int, window time.Duration) string {
-	return fmt.Sprintf("%sstart:%d", Prefix(bucket), window.Milliseconds())
+func (b *Bucket) windowKey(window time.Duration) string {
+	return b.Key("start:" + strconv.FormatInt(window.Milliseconds(), 10))
 }
 
 // WidenStart stores a start window that leaves time for a call after an answer that takes so long.
-func (s *Shard) WidenStart(ctx context.Context, bucket int, took time.Duration) (window time.Duration, err error) {
+func (b *Bucket) WidenStart(ctx context.Context, took time.Duration) (window time.Duration, err error) {
 	for _, window = range wideWindows {
 		if window >= 2*took {
 			break
 		}
 	}
-	if err := s.client.Set(ctx, windowKey(bucket, window), 1, WideFor).Err(); err != nil {
-		return 0, fmt.Errorf("store the start window on shard %s: %w", s.name, err)
+	if err := b.shard.client.Set(ctx, b.windowKey(window), 1, WideFor).Err(); err != nil {
+		return 0, fmt.Errorf("store the start window on shard %s: %w", b.shard.name, err)
 	}
 	return window, nil
 }
 
-// StartWindow returns for how long a callback may start under a lease of a bucket that has ended by now.
-func (s *Shard) StartWindow(ctx context.Context, bucket int) time.Duration {
+// StartWindow returns for how long a callback may start under a lease that has ended by now.
+func (b *Bucket) StartWindow(ctx context.Context) time.Duration {
 	var keys []string
 	for _, window := range wideWindows {
-		keys = append(keys, windowKey(bucket, window))
+		keys = append(keys, b.windowKey(window))
 	}
-	stored, err := s.client.MGet(ctx, keys...).Result()
+	stored, err := b.shard.client.MGet(ctx, keys...).Result()
 	if err != nil {
 		return WidestStart
 	}

@@ -5,7 +5,6 @@ import (
 	crand "crypto/rand"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"time"
@@ -94,49 +93,47 @@ func (c *takeCall) size() batch.Size {
 	return batch.Size{Jobs: jobs, Topics: c.topics}
 }
 
-func (s *Shard) newTakes(bucket int) *batch.Batcher[takeCall, Taken] {
+func (b *Bucket) newTakes() *batch.Batcher[takeCall, Taken] {
 	name := crand.Text()[:12]
-	return batch.New(s.batchOptions(), func(slot int, calls []*batch.Request[takeCall, Taken]) {
-		b := takeBatch{s: s, bucket: bucket, name: name + "/" + strconv.Itoa(slot), calls: calls}
-		b.send()
+	return batch.New(b.batchOptions(), func(slot int, calls []*batch.Request[takeCall, Taken]) {
+		t := takeBatch{bucket: b, name: name + "/" + strconv.Itoa(slot), calls: calls}
+		t.send()
 	})
 }
 
-// Take takes ready jobs of a bucket's topics for workers. await names topics for which workers go on waiting: the
+// Take takes ready jobs for workers. await names topics for which workers go on waiting: the
 // bucket remembers those of which nothing can be taken now, and sends one wake-up when that changes. Jobs of a caller
 // whose context ended meanwhile are released, and no attempt is counted.
-func (s *Shard) Take(ctx context.Context, bucket int, requests []TakeRequest, await []string) (Taken, error) {
-	if err := s.takesNone(bucket); err != nil {
+func (b *Bucket) Take(ctx context.Context, requests []TakeRequest, await []string) (Taken, error) {
+	if err := b.takesNone(); err != nil {
 		return Taken{}, err
 	}
 	c := takeCall{requests: requests, await: await}
-	taken, err := s.nodes[bucket].takes.Add(c, c.size()).Wait(ctx)
+	taken, err := b.takes.Add(c, c.size()).Wait(ctx)
 	if err != nil {
-		return Taken{}, fmt.Errorf("take from shard %s: %w", s.name, err)
+		return Taken{}, fmt.Errorf("take from shard %s: %w", b.shard.name, err)
 	}
 	return taken, nil
 }
 
 var errRecovering = errors.New("a lost answer is being recovered")
 
-// takesNone returns why jobs cannot be taken from a bucket now: it is down, or a lost answer is still to be recovered,
+// takesNone returns why jobs cannot be taken now: the bucket is down, or a lost answer is still to be recovered,
 // which the next call of its slot would replace.
-func (s *Shard) takesNone(bucket int) error {
-	n := s.nodes[bucket]
-	if n.lost.Load() > 0 {
-		return s.Unavailable("down", errRecovering)
+func (b *Bucket) takesNone() error {
+	switch {
+	case b.lost.Load() > 0:
+		return b.Unavailable("down", errRecovering)
+	case b.reason() == ReasonComparing: // it waits for that
+		return nil
 	}
-	if n.down.Load() && n.reason() != ReasonComparing {
-		return s.Unavailable(n.reason(), n.why.Load().(error))
-	}
-	return nil
+	return b.unusable()
 }
 
 // takeBatch is one call of the take script, and its repetition after a lost answer: otherwise its jobs would count an
 // attempt when their leases expire.
 type takeBatch struct {
-	s      *Shard
-	bucket int
+	bucket *Bucket
 	name   string
 	calls  []*batch.Request[takeCall, Taken]
 	groups []*takeGroup
@@ -153,7 +150,7 @@ type takeGroup struct {
 }
 
 func (b *takeBatch) send() {
-	if err := b.s.takesNone(b.bucket); err != nil {
+	if err := b.bucket.takesNone(); err != nil {
 		b.fail(err)
 		return
 	}
@@ -177,10 +174,10 @@ func (b *takeBatch) send() {
 // recoverBeside recovers a lost answer without holding the slot. Until it is done, nothing is taken from the bucket, so
 // at most one recovery for each slot is under way.
 func (b *takeBatch) recoverBeside() {
-	n := b.s.nodes[b.bucket]
-	n.lost.Add(1)
-	if !b.s.Start(func() { defer n.lost.Add(-1); b.recover() }) {
-		n.lost.Add(-1)
+	lost := &b.bucket.lost
+	lost.Add(1)
+	if !b.bucket.shard.Start(func() { defer lost.Add(-1); b.recover() }) {
+		lost.Add(-1)
 	}
 }
 
@@ -240,17 +237,17 @@ const takenHead = 5 // length of the head of take.lua's answer
 
 // call calls the script, and decodes the jobs of the groups.
 func (b *takeBatch) call() error {
-	reply, err := b.s.Call(context.WithoutCancel(b.s.ctx), b.bucket, takeScript, b.args...)
+	reply, err := b.bucket.Call(context.WithoutCancel(b.bucket.shard.ctx), takeScript, b.args...)
 	if err != nil {
 		return err
 	}
 	v, ok := reply.Value.([]any)
 	if !ok || len(v) < takenHead || (len(v)-takenHead)%reservedJob != 0 {
-		return fmt.Errorf("take from shard %s: %w", b.s.name, ErrReply)
+		return fmt.Errorf("take from shard %s: %w", b.bucket.shard.name, ErrReply)
 	}
 	got := Values(v[4])
 	if len(got) != len(b.groups) {
-		return fmt.Errorf("take from shard %s: %w", b.s.name, ErrReply)
+		return fmt.Errorf("take from shard %s: %w", b.bucket.shard.name, ErrReply)
 	}
 	b.head, v = v[:takenHead], v[takenHead:]
 	for i, g := range b.groups {
@@ -265,7 +262,7 @@ func (b *takeBatch) call() error {
 func (b *takeBatch) read(v []any, token string) []Job {
 	now, jobs := micros(b.head[0]), make([]Job, 0, len(v)/reservedJob)
 	for ; len(v) > 0; v = v[reservedJob:] {
-		if l := b.s.leased(v[:reservedJob], token, now); l != nil {
+		if l := b.bucket.leased(v[:reservedJob], token, now); l != nil {
 			jobs = append(jobs, *l)
 		}
 	}
@@ -302,19 +299,19 @@ func (b *takeBatch) deliver() {
 			left = append(left, slices.Concat(t.Jobs...)...)
 		}
 	}
-	b.s.Release(b.bucket, left)
+	b.bucket.Release(left)
 }
 
 // recover repeats the call until it gets the lost answer, and releases its jobs: their callers have got the error. When
 // the script itself fails, it would fail again and again: the leases expire.
 func (b *takeBatch) recover() {
 	b.args[2] = "1"
-	if err := b.s.persist(b.call); err != nil {
-		b.s.log.Error("the jobs of a lost answer cannot be released; their leases expire", "error", err)
+	if err := b.bucket.shard.persist(b.call); err != nil {
+		b.bucket.shard.log.Error("the jobs of a lost answer cannot be released; their leases expire", "error", err)
 		return
 	}
 	for _, g := range b.groups {
-		b.s.release(b.bucket, g.jobs)
+		b.bucket.release(g.jobs)
 	}
 }
 
@@ -329,60 +326,29 @@ func (s *Shard) persist(try func() error) error {
 }
 
 // Release releases jobs that reached no worker, in the background.
-func (s *Shard) Release(bucket int, jobs []Job) {
+func (b *Bucket) Release(jobs []Job) {
 	if len(jobs) > 0 {
-		s.Start(func() { s.release(bucket, jobs) })
+		b.shard.Start(func() { b.release(jobs) })
 	}
 }
 
 // release releases jobs that reached no worker. While the bucket does not answer, it tries again: an expired lease
 // would count as an attempt.
-func (s *Shard) release(bucket int, jobs []Job) {
+func (b *Bucket) release(jobs []Job) {
 	list := Released(jobs)
-	err := s.persist(func() (away error) {
+	err := b.shard.persist(func() (away error) {
 		var left []End
-		for i, r := range s.EndTogether(s.ctx, bucket, list) {
+		for i, r := range b.EndTogether(b.shard.ctx, list) {
 			if err := UnavailableOnly(r.Err); err != nil {
 				left, away = append(left, list[i]), err
 			} else if r.Err != nil && !errors.Is(r.Err, ErrLease) {
-				s.log.Warn("a job that reached no worker cannot be released; its lease expires", "error", r.Err)
+				b.shard.log.Warn("a job that reached no worker cannot be released; its lease expires", "error", r.Err)
 			}
 		}
 		list = left
 		return away
 	})
 	if err != nil {
-		s.log.Warn("jobs that reached no worker cannot be released; their leases expire", "error", err)
+		b.shard.log.Warn("jobs that reached no worker cannot be released; their leases expire", "error", err)
 	}
-}
-
-// Spot is a bucket and the topics to take from there.
-type Spot struct {
-	Shard  *Shard
-	Bucket int
-	Topics []string
-}
-
-// Spots divides topics by the buckets that have them: with Listed in the order of the topics, so that a bucket may be
-// listed several times, otherwise each once, in any order.
-func (s *Shard) Spots(topics []string, order Order) []Spot {
-	if len(s.nodes) == 1 {
-		return []Spot{{s, 0, topics}}
-	}
-	var spots []Spot
-	at := map[int]int{} // index of a bucket in spots
-	for _, t := range topics {
-		b := s.BucketOf(t)
-		i, there := at[b]
-		if !there || (order == Listed && i != len(spots)-1) {
-			i = len(spots)
-			at[b] = i
-			spots = append(spots, Spot{Shard: s, Bucket: b})
-		}
-		spots[i].Topics = append(spots[i].Topics, t)
-	}
-	if order != Listed {
-		rand.Shuffle(len(spots), func(i, j int) { spots[i], spots[j] = spots[j], spots[i] })
-	}
-	return spots
 }

@@ -81,7 +81,7 @@ func TestWhatBecomesOfALease(t *testing.T) {
 	if j := f.get("t", "a"); d.State != store.Delayed || j.State != store.Delayed || j.Attempts != 0 || !j.NextAt.Equal(d.At) {
 		t.Fatalf("released for an hour: %+v, %+v", d, j)
 	}
-	if _, err := f.q.RunNow(f.ctx, "t", "a"); err != nil {
+	if _, err := f.q.RunNow(f.ctx, "t", "a", nil); err != nil {
 		t.Fatal(err)
 	}
 	f.ended(store.End{Lease: one().Lease, Verb: store.Release})
@@ -96,14 +96,14 @@ func TestWhatBecomesOfALease(t *testing.T) {
 		got.History[0].Error != "no stock" || got.History[0].N != 1 || time.Until(got.NextAt) > time.Minute {
 		t.Fatalf("failed: %+v, %+v", d, got)
 	}
-	_, _ = f.q.RunNow(f.ctx, "t", "a")
+	_, _ = f.q.RunNow(f.ctx, "t", "a", nil)
 	if d := f.ended(store.End{Lease: one().Lease, Verb: store.Fail}); d.State != store.Dead || d.Attempt != 2 {
 		t.Fatalf("failed for the last time: %+v", d)
 	}
 	if got := f.get("t", "a"); got.DeadReason != "attempts" || len(got.History) != 2 {
 		t.Fatalf("dead: %+v", got)
 	}
-	_, _ = f.q.RunNow(f.ctx, "t", "a")
+	_, _ = f.q.RunNow(f.ctx, "t", "a", nil)
 	f.ended(store.End{Lease: one().Lease, Verb: store.Bury, Attempt: &store.Attempt{Error: "bad"}})
 	if got := f.get("t", "a"); got.State != store.Dead || got.DeadReason != "buried" || got.History[2].Error != "bad" {
 		t.Fatalf("buried: %+v", got)
@@ -211,7 +211,7 @@ func TestALeaseOutlivesTheNameOfItsShard(t *testing.T) {
 	f.push("t", "a", 0)
 	lease := f.take(1, "t")[0].Lease
 	renamed := []store.ShardConfig{{Name: "b", URL: url, State: "active", Former: "first a"}}
-	if err := f.q.SetShards(f.ctx, renamed); err != nil {
+	if err := f.q.Shards.Set(renamed); err != nil {
 		t.Fatal(err)
 	}
 	f.ended(store.End{Lease: lease, Verb: store.Done})

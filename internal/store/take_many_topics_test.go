@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/store"
 )
 
@@ -31,7 +32,7 @@ func TestWorkersThatNameTheSameCostLittleMore(t *testing.T) {
 			requests[i] = store.TakeRequest{Topics: same, Max: 1, Order: store.Order(i % 2)}
 		}
 		before := f.calls()
-		if _, err := f.s.Take(f.ctx, 0, requests, same); err != nil {
+		if _, err := f.b.Take(f.ctx, requests, same); err != nil {
 			t.Fatal(err)
 		}
 		return f.calls() - before
@@ -54,7 +55,7 @@ func TestATopicWithoutDueJobsIsCheap(t *testing.T) {
 	for topics, most := range map[*[]string]int64{&empty: 2, &delayed: 6} {
 		ask := []store.TakeRequest{{Topics: *topics, Max: 1}}
 		take := func() {
-			if taken, err := f.s.Take(f.ctx, 0, ask, *topics); err != nil || len(taken.More) > 0 {
+			if taken, err := f.b.Take(f.ctx, ask, *topics); err != nil || len(taken.More) > 0 {
 				t.Fatalf("took %+v, %v", taken, err)
 			}
 		}
@@ -77,11 +78,11 @@ func TestACallerThatHasLeftAwaitsNothing(t *testing.T) {
 		<-left
 		return true
 	}}
-	if _, err := f.s.Take(ctx, 0, []store.TakeRequest{leaves}, []string{"t"}); !errors.Is(err, context.Canceled) {
+	if _, err := f.b.Take(ctx, []store.TakeRequest{leaves}, []string{"t"}); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
 	close(left)
-	if _, err := f.s.Take(f.ctx, 0, []store.TakeRequest{{Topics: []string{"t"}, Max: 1}}, nil); err != nil { // the next call
+	if _, err := f.b.Take(f.ctx, []store.TakeRequest{{Topics: []string{"t"}, Max: 1}}, nil); err != nil { // the next call
 		t.Fatal(err)
 	}
 	if n := f.s.Redis().Exists(f.ctx, store.Prefix(0)+"awaited").Val(); n != 0 {
@@ -102,12 +103,12 @@ func TestWhoWaitsIsNotedInChunks(t *testing.T) {
 	}
 	note := func(counts map[string]int) {
 		t.Helper()
-		if err := f.s.NoteWorkers(f.ctx, 0, "p", counts); err != nil {
+		if err := queue.NoteWorkers(f.ctx, f.b, "p", counts); err != nil {
 			t.Fatal(err)
 		}
 	}
 	note(waiting)
-	if w, err := f.q.Workers(f.ctx, "t7"); err != nil || w.Waiting != 3 {
+	if w, err := queue.WorkersOf(f.ctx, f.q.Shards, "t7"); err != nil || w.Waiting != 3 {
 		t.Errorf("%+v, %v", w, err)
 	}
 	for _, entry := range f.s.Redis().SlowLogGet(f.ctx, -1).Val() {
@@ -117,10 +118,10 @@ func TestWhoWaitsIsNotedInChunks(t *testing.T) {
 			t.Fatalf("%s with %d arguments", entry.Args[0], more)
 		}
 	}
-	if _, err := f.s.Take(f.ctx, 0, nil, topics[:500]); err != nil {
+	if _, err := f.b.Take(f.ctx, nil, topics[:500]); err != nil {
 		t.Fatal(err)
 	}
-	wake := f.s.Redis().Subscribe(f.ctx, store.PullChannel(0))
+	wake := f.s.Redis().Subscribe(f.ctx, f.b.Key("pull"))
 	defer func() { _ = wake.Close() }()
 	if _, err := wake.Receive(f.ctx); err != nil {
 		t.Fatal(err)
@@ -145,7 +146,7 @@ func TestWhoWaitsIsNotedInChunks(t *testing.T) {
 // TestAwaitedTopicsExpire, also when nobody waits for a topic any more who could remove them.
 func TestAwaitedTopicsExpire(t *testing.T) {
 	f := newFixture(t)
-	if _, err := f.s.Take(f.ctx, 0, nil, []string{"t"}); err != nil {
+	if _, err := f.b.Take(f.ctx, nil, []string{"t"}); err != nil {
 		t.Fatal(err)
 	}
 	if ttl := f.s.Redis().PTTL(f.ctx, store.Prefix(0)+"awaited").Val(); ttl <= 0 || ttl > store.AwaitFor {

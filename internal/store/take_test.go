@@ -134,9 +134,9 @@ func TestExtrasSurviveAChange(t *testing.T) {
 		Retry: []time.Duration{time.Hour}}); time.Until(d.At) > 2*time.Second {
 		t.Fatalf("its own retry wait is ignored: due again at %v", d.At)
 	}
-	_, _ = f.q.RunNow(f.ctx, "t", "a")
+	_, _ = f.q.RunNow(f.ctx, "t", "a", nil)
 	f.ended(store.End{Lease: f.take(1, "t")[0].Lease, Verb: store.Bury})
-	if n, err := f.q.RedriveAs(f.ctx, "t", 1, store.Renewal{MaxAttempts: 1, TTL: time.Minute}); n != 1 || err != nil {
+	if n, err := f.q.EndDead(f.ctx, store.DeadCall{Kind: store.Redriven, Topic: "t", As: &store.Renewal{MaxAttempts: 1, TTL: time.Minute}, Limit: 1}); n != 1 || err != nil {
 		t.Fatalf("re-drove %d, %v", n, err)
 	}
 	j = f.take(1, "t")[0]
@@ -154,7 +154,7 @@ func TestAJobThatTwoMakeReadyAtOnceIsTakenOnce(t *testing.T) {
 	f.push("t", "a", 0)
 	f.ended(store.End{Lease: f.take(1, "t")[0].Lease, Verb: store.Bury})
 	ref, in := store.Ref{"t", "a"}, []store.State{store.Ready, store.Dead}
-	for _, d := range f.s.EndTogether(f.ctx, 0, []store.End{
+	for _, d := range f.b.EndTogether(f.ctx, []store.End{
 		{Ref: ref, In: in, Verb: store.Release}, {Ref: ref, In: in, Verb: store.Release, AtHead: true},
 		{Ref: ref, In: in, Verb: store.Release},
 	}) {
@@ -229,13 +229,13 @@ func TestALostAnswerTakesNothing(t *testing.T) {
 func TestAReadyJobIsAnnouncedOnce(t *testing.T) {
 	f := newFixture(t)
 	f.pullTopics("t", "other", "x.*")
-	wake := f.s.PullWakeups(f.ctx, 0)
+	wake := f.b.PullWakeups(f.ctx)
 	if w := <-wake; w.Kind != store.WakeReconnect {
 		t.Fatalf("first %+v", w)
 	}
 	ask := store.TakeRequest{Topics: []string{"t", "x.q"}, Max: 1}
 	f.push("other", "a", 0)
-	taken, err := f.s.Take(f.ctx, 0, []store.TakeRequest{ask}, ask.Topics)
+	taken, err := f.b.Take(f.ctx, []store.TakeRequest{ask}, ask.Topics)
 	if err != nil || len(taken.Jobs[0]) != 0 || len(taken.More) != 0 {
 		t.Fatalf("took %+v, %v", taken, err)
 	}
@@ -247,7 +247,7 @@ func TestAReadyJobIsAnnouncedOnce(t *testing.T) {
 	if told != "t x.q" {
 		t.Errorf("told %q", told)
 	}
-	if taken, err = f.s.Take(f.ctx, 0, []store.TakeRequest{ask}, ask.Topics); err != nil ||
+	if taken, err = f.b.Take(f.ctx, []store.TakeRequest{ask}, ask.Topics); err != nil ||
 		!slices.Equal(taken.More, []string{"t"}) &&
 			!slices.Equal(taken.More, []string{"t", "x.q"}) || len(taken.Jobs[0]) != 1 {
 		t.Fatalf("then took %+v, %v", taken, err)

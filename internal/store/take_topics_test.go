@@ -106,7 +106,7 @@ func TestWorkersMayAwaitThousandsOfTopics(t *testing.T) {
 	for i := range names {
 		names[i] = fmt.Sprint("t", i)
 	}
-	if _, err := f.s.Take(f.ctx, 0, nil, names); err != nil {
+	if _, err := f.b.Take(f.ctx, nil, names); err != nil {
 		t.Error(err)
 	}
 	if n := f.s.Redis().ZCard(f.ctx, store.Prefix(0)+"awaited").Val(); n != 9000 {
@@ -125,7 +125,7 @@ func TestATakeOfManyTopicsIsManyCalls(t *testing.T) {
 	f.pullTopics(last)
 	f.push(last, "a", 0)
 	var asked []string
-	for _, at := range f.q.Spots(names, store.Listed) {
+	for _, at := range f.q.Shards.Divide(names, store.Listed) {
 		if asked = append(asked, at.Topics...); len(at.Topics) > 500 {
 			t.Errorf("one call has %d topics", len(at.Topics))
 		}
@@ -151,7 +151,7 @@ func TestNotingManyTopicsIsOneRound(t *testing.T) {
 	f.push("t7", "a", 0)
 	cost := func(some []string) (calls int64) {
 		before := f.calls()
-		taken, err := f.s.Take(f.ctx, 0, nil, some)
+		taken, err := f.b.Take(f.ctx, nil, some)
 		if err != nil || !slices.Equal(taken.More, []string{"t7"}) {
 			t.Fatalf("more of %v, %v", taken.More, err)
 		}
@@ -187,7 +187,7 @@ func TestRequestsOfOneCallAreSharedOut(t *testing.T) {
 	}
 	left := ask("t", 9, 0)
 	left.Alive = func() bool { return false }
-	taken, err := f.s.Take(f.ctx, 0, []store.TakeRequest{
+	taken, err := f.b.Take(f.ctx, []store.TakeRequest{
 		ask("t", 2, 0), ask("t", 1, time.Hour), left, ask("u", 1, 0), ask("t", 9, 0), ask("t", 9, 0),
 	}, nil)
 	if err != nil {

@@ -16,7 +16,7 @@ func TestATakenJobIsReadyForNobodyElse(t *testing.T) {
 			f := newFixture(t)
 			f.pullTopics("t")
 			f.push("t", "a", delay)
-			if _, err := f.s.Take(f.ctx, 0, nil, []string{"t"}); err != nil { // a worker is waiting
+			if _, err := f.b.Take(f.ctx, nil, []string{"t"}); err != nil { // a worker is waiting
 				t.Fatal(err)
 			}
 			job, err := f.q.TakeByID(f.ctx, "t", "a")
@@ -61,11 +61,11 @@ func TestATakeByIDWithALostAnswerIsRepeated(t *testing.T) {
 	f.pullTopics("t")
 	f.push("t", "a", time.Hour)
 	token := store.NewToken()
-	first, err := f.s.TakeByID(f.ctx, "t", "a", token)
+	first, err := f.b.TakeByID(f.ctx, "t", "a", token)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := f.s.TakeByID(f.ctx, "t", "a", token); err != nil || again == nil || again.ID != first.ID ||
+	if again, err := f.b.TakeByID(f.ctx, "t", "a", token); err != nil || again == nil || again.ID != first.ID ||
 		!again.LeaseUntil.Equal(first.LeaseUntil) {
 		t.Fatalf("the second call answers %+v, %v", again, err)
 	}

@@ -79,7 +79,7 @@ func (s *Shard) Configure(
 	s.confMu.Lock()
 	defer s.confMu.Unlock()
 	var errs []error
-	for b, has := range s.confVersions {
+	for i, has := range s.confVersions {
 		if has >= version {
 			continue
 		}
@@ -87,33 +87,33 @@ func (s *Shard) Configure(
 		if changed != nil && (all == nil || has == version-1) {
 			list = slices.Values(changed)
 		}
-		s.confVersions[b] = 0 // unknown if a call fails
-		if err := s.SendTopics(ctx, b, list, shards); err != nil {
+		s.confVersions[i] = 0 // unknown if a call fails
+		if err := s.buckets[i].SetTopics(ctx, list, shards); err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		s.confVersions[b] = version
+		s.confVersions[i] = version
 	}
 	return cmp.Or(errs...)
 }
 
-// SendTopics sets the limits of a bucket's topics.
-func (s *Shard) SendTopics(ctx context.Context, bucket int, all iter.Seq[TopicConf], shards int) error {
+// SetTopics sets the limits of those of the topics that the bucket has.
+func (b *Bucket) SetTopics(ctx context.Context, all iter.Seq[TopicConf], shards int) error {
 	var args []any
 	send := func() error {
 		if len(args) == 0 {
 			return nil
 		}
-		_, err := s.Call(ctx, bucket, configureScript, args...)
+		_, err := b.Call(ctx, configureScript, args...)
 		args = args[:0]
 		return err
 	}
 	for c := range all {
-		if !IsNamespace(c.Name) && s.BucketOf(c.Name) != bucket {
+		if !IsNamespace(c.Name) && b.shard.BucketOf(c.Name) != b {
 			continue
 		}
 		c = c.share(shards)
-		c.all = max(1, c.all/s.Buckets())
+		c.all = max(1, c.all/len(b.shard.buckets))
 		if args = c.appendTo(args); len(args) < confFields*TopicStep {
 			continue
 		}
@@ -144,34 +144,34 @@ func (s *Shard) forgetTopics() {
 	s.confMu.Unlock()
 }
 
-// Stats reads the counts of topics of a bucket, and their totals if asked. The counts of a namespace are those of its
+// Stats reads the counts of topics, and their totals if asked. The counts of a namespace are those of its
 // topics.
-func (s *Shard) Stats(
-	ctx context.Context, bucket int, topics []string, totals bool,
+func (b *Bucket) Stats(
+	ctx context.Context, topics []string, totals bool,
 	take func(topic string, st Stats, totals any, now time.Time) error,
 ) error {
 	with := ""
 	if totals {
 		with = "1"
 	}
-	reply, err := s.CallList(ctx, bucket, 1+2*len(topics), statsScript, append([]any{with}, Anys(topics)...)...)
+	reply, err := b.CallList(ctx, 1+2*len(topics), statsScript, append([]any{with}, Anys(topics)...)...)
 	if err != nil {
 		return err
 	}
 	for i, topic := range topics {
 		st := Stats{}
 		if err := st.addCounts(reply[1+2*i]); err != nil {
-			return fmt.Errorf("count the jobs of %s on shard %s: %w", topic, s.name, err)
+			return fmt.Errorf("count the jobs of %s on shard %s: %w", topic, b.shard.name, err)
 		}
 		if IsNamespace(topic) {
 			all := map[string]Stats{}
-			if err := s.CountAll(ctx, bucket, strings.TrimSuffix(topic, "*"), "", all); err != nil {
+			if err := b.CountAll(ctx, strings.TrimSuffix(topic, "*"), "", all); err != nil {
 				return err
 			}
 			st = all[topic]
 		}
 		if err := take(topic, st, reply[2+2*i], micros(reply[0])); err != nil {
-			return fmt.Errorf("read the totals of %s on shard %s: %w", topic, s.name, err)
+			return fmt.Errorf("read the totals of %s on shard %s: %w", topic, b.shard.name, err)
 		}
 	}
 	return nil
@@ -180,17 +180,17 @@ func (s *Shard) Stats(
 // countsStep is roughly the number of topics that one call of the script counts.
 const countsStep = 250
 
-// CountAll adds the counts of a bucket's topics whose names begin with a prefix, and of their namespaces; with Dead
+// CountAll adds the counts of topics whose names begin with a prefix, and of their namespaces; with Dead
 // only of topics with dead jobs.
-func (s *Shard) CountAll(ctx context.Context, bucket int, prefix string, state State, sum map[string]Stats) error {
-	return s.countAs(ctx, countsScript, bucket, prefix, state, sum)
+func (b *Bucket) CountAll(ctx context.Context, prefix string, state State, sum map[string]Stats) error {
+	return b.countAs(ctx, countsScript, prefix, state, sum)
 }
 
-func (s *Shard) countAs(
-	ctx context.Context, script *Script, bucket int, prefix string, state State, sum map[string]Stats,
+func (b *Bucket) countAs(
+	ctx context.Context, script *Script, prefix string, state State, sum map[string]Stats,
 ) error {
 	for cursor := "0"; ; {
-		reply, err := s.CallList(ctx, bucket, -1, script, cursor, countsStep, prefix, string(state))
+		reply, err := b.CallList(ctx, -1, script, cursor, countsStep, prefix, string(state))
 		if err != nil {
 			return err
 		}
@@ -250,63 +250,4 @@ func EndTopic(ctx context.Context, jobs Dropper, topic string, end func() error)
 		return fmt.Errorf("topic %s is deleted, but jobs that were pushed meanwhile may remain: %w", topic, err)
 	}
 	return nil
-}
-
-const dropStep = 200 // jobs in one call of the script
-
-// DropReply says what one step of deleting a topic's jobs did.
-type DropReply struct {
-	IsFirst  bool
-	Deleted  int
-	Running  bool  // a deleted job was running, or may have been
-	Revision int64 // of the deletion
-	Newer    []Job // deleted jobs that are newer than the first step
-}
-
-// Drop deletes the jobs of a topic in one shard, and calls did for each step. When the reply of a later step was lost,
-// it begins again: that step may have deleted jobs that are newer than the first one, and only a new first step covers
-// them.
-func (s *Shard) Drop(ctx context.Context, topic string, did func(DropReply) error) error {
-	first := int64(0)
-	for cursor := "0"; ; {
-		o, err := s.Call(ctx, s.BucketOf(topic), dropScript, topic, cursor, dropStep, first, "")
-		if err != nil {
-			return err
-		}
-		reply := Values(o.Value)
-		if len(reply) < 4 || len(reply)%2 != 0 {
-			return ErrReply
-		}
-		d := DropReply{IsFirst: first == 0, Deleted: int(Integer(reply[1])), Revision: Integer(reply[3])}
-		d.Running = o.Doubtful || Integer(reply[2]) == 1
-		for job := range slices.Chunk(reply[4:], 2) {
-			d.Newer = append(d.Newer, Job{Topic: topic, ID: Text(job[0]), Shard: s.name,
-				CreatedAt: millisOf(Text(job[1])), Revision: d.Revision})
-		}
-		if err := did(d); err != nil {
-			return err
-		}
-		cursor = Text(reply[0])
-		switch {
-		case o.Doubtful && first > 0:
-			first, cursor = 0, "0"
-		case cursor == "0":
-			return nil
-		case first == 0:
-			first = d.Revision
-		}
-	}
-}
-
-// DropUpTo deletes the jobs of a topic up to a revision, as a line of a journal says that was replayed.
-func (s *Shard) DropUpTo(ctx context.Context, topic string, revision int64) error {
-	for cursor := "0"; ; {
-		reply, err := s.CallList(ctx, s.BucketOf(topic), 4, clearScript, topic, cursor, dropStep, "", revision)
-		if err != nil {
-			return err
-		}
-		if cursor = Text(reply[0]); cursor == "0" {
-			return nil
-		}
-	}
 }

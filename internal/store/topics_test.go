@@ -32,7 +32,7 @@ func TestLimitsThatAShardDidNotTakeAreSetAgain(t *testing.T) {
 			announced := make(chan struct{}, 10)
 			q := open(store.Options{Timeout: time.Second, Announced: func() { announced <- struct{}{} }})
 			t.Cleanup(func() { _ = q.Close() })
-			if err := q.SetShards(f.ctx, []store.ShardConfig{{Name: f.s.Name(), URL: url, State: "active"}}); err != nil {
+			if err := q.Shards.Set([]store.ShardConfig{{Name: f.s.Name(), URL: url, State: "active"}}); err != nil {
 				t.Fatal(err)
 			}
 			<-announced // it has connected

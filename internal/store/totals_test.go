@@ -3,6 +3,7 @@ package store_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"testing"
 	"time"
 
@@ -50,16 +51,16 @@ func TestTotalsCountWhatHappened(t *testing.T) {
 	f.settle(store.Snooze, func(s *store.End) { s.Delay, s.Attempt = time.Hour, &store.Attempt{} }, jobs[3])
 	f.settle(store.Bury, func(s *store.End) { s.Attempt = &store.Attempt{} }, jobs[4], jobs[5])
 	f.settle(store.Expire, nil, jobs[6])
-	if err := f.q.Delete(f.ctx, "t", "later"); err != nil {
+	if err := f.q.Delete(f.ctx, "t", "later", nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.q.DeleteDead(f.ctx, "t", []string{jobs[4].ID}, 0); err != nil {
+	if _, err := f.q.EndDead(f.ctx, store.DeadCall{Kind: store.DeadDeleted, Topic: "t", IDs: []string{jobs[4].ID}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.q.RedriveDead(f.ctx, "t", []string{jobs[5].ID}, 0); err != nil {
+	if _, err := f.q.EndDead(f.ctx, store.DeadCall{Kind: store.Redriven, Topic: "t", IDs: []string{jobs[5].ID}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.q.RunNow(f.ctx, "t", jobs[6].ID); err != nil {
+	if _, err := f.q.RunNow(f.ctx, "t", jobs[6].ID, nil); err != nil {
 		t.Fatal(err)
 	}
 	got := f.totals("t")
@@ -119,20 +120,33 @@ func TestADayEnds(t *testing.T) {
 
 func TestAnIdIsFoundInManyTopics(t *testing.T) {
 	f := newFixture(t)
-	var topics []string
-	for i := range 1200 {
-		topics = append(topics, fmt.Sprint("topic", i))
+	refs := func(id string) (list []store.Ref) {
+		for i := range 1200 {
+			list = append(list, store.Ref{Topic: fmt.Sprint("topic", i), ID: id})
+		}
+		return list
 	}
 	f.push("topic7", "order-42", time.Hour)
 	f.push("topic1100", "order-42", 0)
 	f.push("topic8", "order-43", 0)
-	jobs, err := f.q.Find(f.ctx, "order-42", topics)
-	if err != nil || len(jobs) != 2 || jobs[0].Topic != "topic7" || jobs[1].Topic != "topic1100" ||
-		jobs[1].State != store.Ready {
-		t.Errorf("found %+v, %v", jobs, err)
+	find := func(id string) map[string]store.State {
+		jobs, err := f.q.Find(f.ctx, refs(id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := map[string]store.State{}
+		for _, j := range jobs {
+			if j != nil {
+				found[j.Topic] = j.State
+			}
+		}
+		return found
 	}
-	if jobs, err := f.q.Find(f.ctx, "nobody", topics); err != nil || len(jobs) != 0 {
-		t.Errorf("found %+v, %v", jobs, err)
+	if got := find("order-42"); !maps.Equal(got, map[string]store.State{"topic7": store.Delayed, "topic1100": store.Ready}) {
+		t.Errorf("found %v", got)
+	}
+	if got := find("nobody"); len(got) != 0 {
+		t.Errorf("found %v", got)
 	}
 }
 
@@ -144,7 +158,7 @@ func TestTheForecastCountsWhatIsStored(t *testing.T) {
 			f.push("t", fmt.Sprint(delay, i), delay)
 		}
 	}
-	if err := f.q.Delete(f.ctx, "t", fmt.Sprint(3*time.Hour, 0)); err != nil {
+	if err := f.q.Delete(f.ctx, "t", fmt.Sprint(3*time.Hour, 0), nil); err != nil {
 		t.Fatal(err)
 	}
 	got, err := f.figures().Forecast(f.ctx, "t", observe.Day)
@@ -200,8 +214,7 @@ func TestAShardThatIsDownLeavesTheOthersNumbers(t *testing.T) {
 	urlB, _ := startRedis(t)
 	q := open(store.Options{})
 	defer func() { _ = q.Close() }()
-	if err := q.SetShards(t.Context(),
-		[]store.ShardConfig{{Name: "a", URL: urlA, State: "active"}, {Name: "b", URL: urlB, State: "active"}}); err != nil {
+	if err := q.Shards.Set([]store.ShardConfig{{Name: "a", URL: urlA, State: "active"}, {Name: "b", URL: urlB, State: "active"}}); err != nil {
 		t.Fatal(err)
 	}
 	on := map[string]int64{}
@@ -237,10 +250,10 @@ func TestCountsAreThoseOfTheTopicsThatHaveJobs(t *testing.T) {
 		}
 	}
 	f.push("t1", "now", 0)
-	if err := f.q.Delete(f.ctx, "t7", "1"); err != nil {
+	if err := f.q.Delete(f.ctx, "t7", "1", nil); err != nil {
 		t.Fatal(err)
 	}
-	got, err := f.q.Counts(f.ctx)
+	got, err := f.figures().Counts(f.ctx)
 	t1 := got["t1"]
 	t1.OldestReady = 0
 	if err != nil || len(got) != many-1 || got["t0"] != (store.Stats{Delayed: 1}) ||

@@ -11,31 +11,29 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Wakeups returns a channel that receives a wake-up when there may be work in a bucket, until ctx ends; it is never
+// Wakeups returns a channel that receives a wake-up when there may be work in the bucket, until ctx ends; it is never
 // closed. Wakeups reconnects by itself and then sends WakeReconnect, since messages may have been missed. The receiver
 // must keep receiving. Each bucket has a connection of its own, to its own server: a server that hangs passes on no
 // message, not even those of the others.
-func (s *Shard) Wakeups(ctx context.Context, bucket int) <-chan Wakeup {
-	return s.wakeups(ctx, bucket, wakeChannel(bucket), wakeupOf)
+func (b *Bucket) Wakeups(ctx context.Context) <-chan Wakeup {
+	return b.wakeups(ctx, b.Key("wake"), wakeupOf)
 }
 
 // PullWakeups is Wakeups for processes that take jobs for workers: it sends WakePull and WakeReconnect.
-func (s *Shard) PullWakeups(ctx context.Context, bucket int) <-chan Wakeup {
-	return s.wakeups(ctx, bucket, pullChannel(bucket), func(payload string) Wakeup {
+func (b *Bucket) PullWakeups(ctx context.Context) <-chan Wakeup {
+	return b.wakeups(ctx, b.Key("pull"), func(payload string) Wakeup {
 		return Wakeup{Kind: WakePull, About: payload}
 	})
 }
 
 // wakeups listens to a channel and sends the wake-ups that read makes of the messages.
-func (s *Shard) wakeups(
-	ctx context.Context, bucket int, channel string, read func(payload string) Wakeup,
-) <-chan Wakeup {
+func (b *Bucket) wakeups(ctx context.Context, channel string, read func(payload string) Wakeup) <-chan Wakeup {
 	out := make(chan Wakeup, 8)
-	s.Start(func() {
-		listening := func() context.Context { return s.nodes[bucket].listening.Load().ctx }
-		s.listen(ctx, channel, listening, func(ctx context.Context, m *redis.Message) {
+	b.shard.Start(func() {
+		listening := func() context.Context { return b.listening.Load().ctx }
+		b.shard.listen(ctx, channel, listening, func(ctx context.Context, m *redis.Message) {
 			if m != nil && m.Payload == wakeOpened {
-				s.revive(bucket)
+				b.revive()
 			}
 			if m == nil || m.Payload == wakeOpened {
 				send(ctx, out, Wakeup{Kind: WakeReconnect})

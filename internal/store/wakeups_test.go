@@ -12,7 +12,7 @@ func TestWakeUpsTellTimersAndDispatchers(t *testing.T) {
 	f := newFixture(t)
 	ctx, cancel := context.WithCancel(f.ctx)
 	defer cancel()
-	wake := f.s.Wakeups(ctx, 0)
+	wake := f.b.Wakeups(ctx)
 	if w := <-wake; w.Kind != store.WakeReconnect {
 		t.Fatalf("first %+v", w)
 	}
@@ -37,11 +37,11 @@ func TestAnnouncementsReachEveryQueue(t *testing.T) {
 	told := make(chan struct{}, 10)
 	other := open(store.Options{Announced: func() { told <- struct{}{} }})
 	t.Cleanup(func() { _ = other.Close() })
-	if err := other.SetShards(f.ctx, []store.ShardConfig{{Name: f.s.Name(), URL: f.s.URLForTest(), State: "active"}}); err != nil {
+	if err := other.Shards.Set([]store.ShardConfig{{Name: f.s.Name(), URL: f.s.URLForTest(), State: "active"}}); err != nil {
 		t.Fatal(err)
 	}
 	<-told // it has connected
-	f.q.Announce(f.ctx, 7)
+	f.q.Shards.Announce(f.ctx, 7)
 	<-told
 }
 
@@ -49,10 +49,10 @@ func TestPollsSeeWorkAndSetNoIdleKey(t *testing.T) {
 	f := newFixture(t)
 	look := func(when string, nothing, nothingReady bool) {
 		t.Helper()
-		if next, err := f.s.NextEvent(f.ctx, 0); err != nil || next.IsZero() != nothing {
+		if next, err := f.b.NextEvent(f.ctx); err != nil || next.IsZero() != nothing {
 			t.Errorf("%s: the next event: %v, %v", when, next, err)
 		}
-		if got, err := f.s.NothingReady(f.ctx, 0); err != nil || got != nothingReady {
+		if got, err := f.b.NothingReady(f.ctx); err != nil || got != nothingReady {
 			t.Errorf("%s: nothing is ready: %v, %v", when, got, err)
 		}
 	}

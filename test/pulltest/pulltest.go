@@ -70,13 +70,13 @@ func Start(t *testing.T, namespaces ...string) *Queue {
 		Token: MaxTopics, Namespace: 2 * MaxTopics, Gateway: 3 * MaxTopics,
 	}})
 	background(t, q.Hub.Run)
-	shards := func() (list []timer.Shard) {
-		for _, s := range q.Shards() {
-			list = append(list, s)
+	buckets := func() (list []timer.Bucket) {
+		for _, b := range q.Shards.Buckets() {
+			list = append(list, b)
 		}
 		return list
 	}
-	background(t, timer.New(timer.Options{Shards: shards, Exact: true}).Run)
+	background(t, timer.New(timer.Options{Buckets: buckets, Exact: true}).Run)
 	return q
 }
 
@@ -101,8 +101,8 @@ func (q *Queue) AddShard(t *testing.T) *harness.Redis {
 	r := harness.StartRedis(t, harness.RedisOptions{})
 	name := string(rune('a' + len(q.shards)))
 	q.shards = append(q.shards, store.ShardConfig{Name: name, URL: r.URL(), State: "active"})
-	err := q.SetShards(t.Context(), q.shards)
-	for _, s := range q.Shards() {
+	err := q.Shards.Set(q.shards)
+	for _, s := range q.Shards.All() {
 		err = errors.Join(err, queuetest.Adopt(t.Context(), s))
 	}
 	if err != nil {

@@ -62,7 +62,7 @@ type sink struct {
 	told  chan struct{}
 }
 
-func (s *sink) Note(_ context.Context, _ int, n observe.Notes) error {
+func (s *sink) Note(_ context.Context, n observe.Notes) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.notes = append(s.notes, n)
@@ -94,7 +94,7 @@ func TestAFloodIsBounded(t *testing.T) {
 		}
 		batch = append(batch, a)
 	}
-	r.Record(s, 0, batch)
+	r.Record(s, batch)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	r.Run(ctx) // the last flush

@@ -32,9 +32,9 @@ type Attempt struct {
 	Called   bool           `json:"-"` // the endpoint was called
 }
 
-// Sink stores the notes about one shard.
+// Sink stores the notes about one bucket.
 type Sink interface {
-	Note(ctx context.Context, bucket int, n observe.Notes) error
+	Note(ctx context.Context, n observe.Notes) error
 }
 
 // Recorder collects attempts. Its methods may be called from any goroutine.
@@ -43,12 +43,7 @@ type Recorder struct {
 	some chan struct{} // receives when pending is no longer empty
 
 	mu      sync.Mutex
-	pending map[place]*collected
-}
-
-type place struct {
-	sink   Sink
-	bucket int
+	pending map[Sink]*collected
 }
 
 type collected struct {
@@ -76,11 +71,11 @@ const (
 // New returns a Recorder; Run writes its notes to Redis.
 func New(log *slog.Logger) *Recorder {
 	log = cmp.Or(log, slog.New(slog.DiscardHandler))
-	return &Recorder{log: log, pending: map[place]*collected{}, some: make(chan struct{}, 1)}
+	return &Recorder{log: log, pending: map[Sink]*collected{}, some: make(chan struct{}, 1)}
 }
 
 // Record adds the attempts of a batch of jobs of one bucket.
-func (r *Recorder) Record(sink Sink, bucket int, batch []Attempt) {
+func (r *Recorder) Record(sink Sink, batch []Attempt) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.pending) == 0 {
@@ -89,11 +84,10 @@ func (r *Recorder) Record(sink Sink, bucket int, batch []Attempt) {
 		default:
 		}
 	}
-	p := place{sink, bucket}
-	g := r.pending[p]
+	g := r.pending[sink]
 	if g == nil {
 		g = &collected{topics: map[string]*topicCollected{}}
-		r.pending[p] = g
+		r.pending[sink] = g
 	}
 	for i := range batch {
 		g.add(&batch[i])
@@ -171,10 +165,10 @@ func (r *Recorder) Run(ctx context.Context) {
 func (r *Recorder) flush(ctx context.Context) {
 	r.mu.Lock()
 	all := r.pending
-	r.pending = map[place]*collected{}
+	r.pending = map[Sink]*collected{}
 	r.mu.Unlock()
-	for p, g := range all {
-		if err := p.sink.Note(ctx, p.bucket, g.notes()); err != nil {
+	for sink, g := range all {
+		if err := sink.Note(ctx, g.notes()); err != nil {
 			r.log.Debug("write activity of callbacks", "error", err)
 		}
 	}

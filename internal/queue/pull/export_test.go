@@ -25,7 +25,7 @@ func (h *Hub) Enter(r store.TakeRequest) Waiter {
 }
 
 // Signal signals the first waiter of a topic that has no signal of bucket 0 of the shard yet.
-func (h *Hub) Signal(s *store.Shard, topic string) { h.signal(spot{s, 0}, topic, 1) }
+func (h *Hub) Signal(s *store.Shard, topic string) { h.signal(s.Buckets()[0], topic, 1) }
 
 // AsksAgain takes from the buckets that were signaled while a shard has to be asked again, and reports whether it still
 // has to be.

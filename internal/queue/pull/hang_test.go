@@ -19,7 +19,7 @@ func TestAShardThatHangsHoldsUpNoWorker(t *testing.T) {
 	t.Parallel()
 	f := newFixtureWithin(t, 2*time.Second, "t")
 	b := f.addShard()
-	if err := queuetest.Adopt(t.Context(), f.q.Shards()[1]); err != nil {
+	if err := queuetest.Adopt(t.Context(), f.q.Shards.All()[1]); err != nil {
 		t.Fatal(err)
 	}
 	wait.For(t, "the new shard knows the topic", func() bool { return b.Do("HEXISTS", "wk:{0}:c:t", "pull") == int64(1) })

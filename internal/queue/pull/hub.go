@@ -43,8 +43,8 @@ type Hub struct {
 	topics  map[string]*line
 	workers int
 	limiter limiter
-	noted   map[spot]map[string]int // what each bucket knows of waiting workers, see tell
-	entered chan struct{}           // closed when the first waiter comes
+	noted   map[*store.Bucket]map[string]int // how many waiting workers each bucket knows, see report
+	entered chan struct{}                    // closed when the first waiter comes
 	once    sync.Once
 }
 
@@ -54,128 +54,127 @@ func New(o Options) *Hub {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Hub{
-		opts: o, name: rand.Text()[:12], topics: map[string]*line{}, noted: map[spot]map[string]int{},
+		opts: o, name: rand.Text()[:12], topics: map[string]*line{}, noted: map[*store.Bucket]map[string]int{},
 		limiter: limiter{limits: o.Limits, scopes: map[scope]map[string]int{}}, entered: make(chan struct{}),
 	}
 }
 
 // Run passes on the shards' wake-ups until ctx is done.
 func (h *Hub) Run(ctx context.Context) error {
-	store.RunPerBucket(ctx, h.opts.Queue.Shards, h.opts.Changed, h.serve)
+	store.RunEach(ctx, h.opts.Queue.Shards.Buckets, h.opts.Changed, h.serve)
 	return nil
 }
 
 // refreshEvery is how often all awaited topics are renewed; their entries live longer.
 const refreshEvery = 20 * time.Second
 
-// serve listens to one bucket once there is a waiter.
-func (h *Hub) serve(ctx context.Context, s *store.Shard, bucket int) {
-	at := spot{s, bucket}
+// serve listens to a bucket once there is a waiter.
+func (h *Hub) serve(ctx context.Context, b *store.Bucket) {
 	select {
 	case <-ctx.Done():
 		return
 	case <-h.entered:
 	}
-	wake := s.PullWakeups(ctx, bucket)
-	again, tell := time.NewTicker(refreshEvery), time.NewTicker(tellEvery)
+	wake := b.PullWakeups(ctx)
+	again, report := time.NewTicker(refreshEvery), time.NewTicker(reportEvery)
 	defer again.Stop()
-	defer tell.Stop()
-	defer h.forget(at)
+	defer report.Stop()
+	defer h.forget(b)
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-again.C:
-			h.refresh(ctx, at)
-			h.tell(ctx, at, true)
-		case <-tell.C:
-			h.tell(ctx, at, false)
+			h.refresh(ctx, b)
+			h.report(ctx, b, true)
+		case <-report.C:
+			h.report(ctx, b, false)
 		case w := <-wake:
-			h.woken(ctx, at, w)
+			h.woken(ctx, b, w)
 		}
 	}
 }
 
-// tellEvery is how often a bucket is told which numbers of waiting workers have changed.
-const tellEvery = 2 * time.Second
+// reportEvery is how often the numbers of waiting workers that have changed are reported to a bucket.
+const reportEvery = 2 * time.Second
 
-// untold is the number of workers of a topic that a bucket knows as awaited, but not yet by how many.
-const untold = -1
+// unreported is the number of workers of a topic that a bucket knows as awaited, but not yet by how many.
+const unreported = -1
 
 // note records that a bucket will know topics as awaited.
-func (h *Hub) note(at spot, topics []string) {
+func (h *Hub) note(b *store.Bucket, topics []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	noted := h.noted[at]
+	noted := h.noted[b]
 	if noted == nil {
 		noted = map[string]int{}
-		h.noted[at] = noted
+		h.noted[b] = noted
 	}
 	for _, topic := range topics {
 		if _, known := noted[topic]; !known {
-			noted[topic] = untold
+			noted[topic] = unreported
 		}
 	}
 }
 
-// tell stores how many workers wait for each topic that a bucket knows, if that has changed or all is set, and removes
+// report stores how many workers wait for each topic that a bucket knows, if that has changed or all is set, and removes
 // those for which none waits any more.
-func (h *Hub) tell(ctx context.Context, at spot, all bool) {
-	changed := h.changed(at, all)
+func (h *Hub) report(ctx context.Context, b *store.Bucket, all bool) {
+	changed := h.changed(b, all)
 	if len(changed) == 0 {
 		return
 	}
-	if err := at.shard.NoteWorkers(ctx, at.bucket, h.name, changed); err != nil {
-		h.untell(at, slices.Collect(maps.Keys(changed)))
+	if err := queue.NoteWorkers(ctx, b, h.name, changed); err != nil {
+		h.unreport(b, slices.Collect(maps.Keys(changed)))
 	}
 }
 
-// changed returns the numbers that tell stores, and takes them as told.
-func (h *Hub) changed(at spot, all bool) map[string]int {
+// changed returns the numbers that report stores, and takes them as reported.
+func (h *Hub) changed(b *store.Bucket, all bool) map[string]int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	changed := map[string]int{}
-	for topic, told := range h.noted[at] {
+	for topic, reported := range h.noted[b] {
 		n := 0
 		if l := h.topics[topic]; l != nil {
 			n = l.waiters.Len()
 		}
-		if n > 0 && n == told && !all {
+		if n > 0 && n == reported && !all {
 			continue
 		}
-		changed[topic], h.noted[at][topic] = n, n
+		changed[topic], h.noted[b][topic] = n, n
 		if n == 0 {
-			delete(h.noted[at], topic)
+			delete(h.noted[b], topic)
 		}
 	}
 	return changed
 }
 
-// untell lets topics be told again.
-func (h *Hub) untell(at spot, topics []string) {
-	h.note(at, topics)
+// unreport lets topics be reported again.
+func (h *Hub) unreport(b *store.Bucket, topics []string) {
+	h.note(b, topics)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, topic := range topics {
-		h.noted[at][topic] = untold
+		h.noted[b][topic] = unreported
 	}
 }
 
 // forget forgets what a bucket knows that is no longer served.
-func (h *Hub) forget(at spot) {
+func (h *Hub) forget(b *store.Bucket) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	delete(h.noted, at)
+	delete(h.noted, b)
 }
 
-func (h *Hub) woken(ctx context.Context, at spot, w store.Wakeup) {
+func (h *Hub) woken(ctx context.Context, b *store.Bucket, w store.Wakeup) {
 	switch w.Kind {
 	case store.WakePull:
 		for _, topic := range w.Topics() {
-			h.signal(at, topic, 1)
+			h.signal(b, topic, 1)
 		}
 	case store.WakeReconnect:
-		h.refresh(ctx, at)
+		h.refresh(ctx, b)
 	}
 }
 
@@ -183,15 +182,15 @@ func (h *Hub) woken(ctx context.Context, at spot, w store.Wakeup) {
 const refreshStep = 250
 
 // refresh renews all awaited topics of a bucket, and lets waiters take from those with ready jobs.
-func (h *Hub) refresh(ctx context.Context, at spot) {
-	for some := range slices.Chunk(h.waitedFor(at), refreshStep) {
-		h.note(at, some)
-		taken, err := at.shard.Take(ctx, at.bucket, nil, some)
+func (h *Hub) refresh(ctx context.Context, b *store.Bucket) {
+	for some := range slices.Chunk(h.waitedFor(b), refreshStep) {
+		h.note(b, some)
+		taken, err := b.Take(ctx, nil, some)
 		if err != nil {
 			return // another refresh follows, at the latest when the connection is back
 		}
 		for _, topic := range taken.More {
-			h.signal(at, topic, manyAtOnce)
+			h.signal(b, topic, manyAtOnce)
 		}
 	}
 }

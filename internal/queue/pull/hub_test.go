@@ -40,10 +40,10 @@ func newFixtureWithin(t *testing.T, timeout time.Duration, topics ...string) *fi
 	// Announced makes it set the limits of topics again after a server lost them.
 	q := queue.Open(store.Options{Announced: func() {}, Timeout: timeout})
 	t.Cleanup(func() { _ = q.Close() })
-	if err := q.SetShards(t.Context(), []store.ShardConfig{{Name: "a", URL: r.URL(), State: "active"}}); err != nil {
+	if err := q.Shards.Set([]store.ShardConfig{{Name: "a", URL: r.URL(), State: "active"}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := queuetest.Adopt(t.Context(), q.Shards()[0]); err != nil {
+	if err := queuetest.Adopt(t.Context(), q.Shards.All()[0]); err != nil {
 		t.Fatal(err)
 	}
 	var table []*registry.Topic
@@ -61,13 +61,13 @@ func newFixtureWithin(t *testing.T, timeout time.Duration, topics ...string) *fi
 	h := pull.New(pull.Options{Queue: q, Topics: func() *registry.Snapshot { return snapshot }})
 	f := &fixture{T: t, hub: h, q: q, redis: r}
 	f.run(h.Run)
-	shards := func() (list []timer.Shard) {
-		for _, s := range q.Shards() {
-			list = append(list, s)
+	buckets := func() (list []timer.Bucket) {
+		for _, b := range q.Shards.Buckets() {
+			list = append(list, b)
 		}
 		return list
 	}
-	f.run(timer.New(timer.Options{Shards: shards, Exact: true}).Run)
+	f.run(timer.New(timer.Options{Buckets: buckets, Exact: true}).Run)
 	return f
 }
 
@@ -86,7 +86,7 @@ func (f *fixture) addShard() *harness.Redis {
 	shards := []store.ShardConfig{
 		{Name: "a", URL: f.redis.URL(), State: "active"}, {Name: "b", URL: b.URL(), State: "active"},
 	}
-	if err := f.q.SetShards(f.Context(), shards); err != nil {
+	if err := f.q.Shards.Set(shards); err != nil {
 		f.Fatal(err)
 	}
 	return b
@@ -131,7 +131,7 @@ func (f *fixture) waiting(topic string, n int) {
 func (f *fixture) told(topic string, n int) {
 	f.Helper()
 	wait.For(f, fmt.Sprintf("%d workers are announced for %s", n, topic), func() bool {
-		w, err := f.q.Workers(f.Context(), topic)
+		w, err := queue.WorkersOf(f.Context(), f.q.Shards, topic)
 		return err == nil && w.Waiting == n
 	})
 }
@@ -166,7 +166,7 @@ func TestAWorkerWaitsForAJob(t *testing.T) {
 		t.Fatalf("the second got %+v", got)
 	}
 	f.told("t", 0)
-	if w, err := f.q.Workers(t.Context(), "t"); err != nil || time.Since(w.Oldest) > time.Minute {
+	if w, err := queue.WorkersOf(t.Context(), f.q.Shards, "t"); err != nil || time.Since(w.Oldest) > time.Minute {
 		t.Errorf("the oldest lease: %+v, %v", w, err)
 	}
 }
@@ -278,7 +278,7 @@ func TestJobsComeThroughALostConnection(t *testing.T) {
 	})
 	f.redis.Kill9()
 	f.redis.Restart()
-	wait.For(t, "the server is adopted", func() bool { return queuetest.Adopt(t.Context(), f.q.Shards()[0]) == nil })
+	wait.For(t, "the server is adopted", func() bool { return queuetest.Adopt(t.Context(), f.q.Shards.All()[0]) == nil })
 	wait.For(t, "a push is accepted", func() bool {
 		return f.q.Push(t.Context(), store.Push{Topic: "t", ID: "a", Priority: store.Normal}).Err == nil
 	})
@@ -309,7 +309,7 @@ func TestAShardThatDoesNotAnswerIsAskedAgain(t *testing.T) {
 func TestAScriptThatFailsEndsATake(t *testing.T) {
 	f := newFixture(t, "t")
 	b := f.addShard()
-	if err := queuetest.Adopt(t.Context(), f.q.Shards()[1]); err != nil {
+	if err := queuetest.Adopt(t.Context(), f.q.Shards.All()[1]); err != nil {
 		t.Fatal(err)
 	}
 	wait.For(t, "the new shard knows the topic", func() bool { return b.Do("HEXISTS", "wk:{0}:c:t", "pull") == int64(1) })

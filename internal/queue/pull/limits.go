@@ -126,9 +126,9 @@ func (l *limiter) leave(uses []use) {
 	}
 }
 
-// sweep forgets topics that shards have been told that nobody waits for.
+// sweep forgets topics of which it was reported to shards that nobody waits for them.
 func (l *limiter) sweep(now time.Time) {
-	if now.Sub(l.began) < tellEvery {
+	if now.Sub(l.began) < reportEvery {
 		return
 	}
 	for _, u := range l.past {

@@ -14,12 +14,6 @@ import (
 // manyAtOnce is how many waiters take after a call has found that there are more jobs.
 const manyAtOnce = 64
 
-// spot is a bucket of a shard.
-type spot struct {
-	shard  *store.Shard
-	bucket int
-}
-
 // line holds the waiters of a topic, the longest-waiting first.
 type line struct{ waiters list.List }
 
@@ -31,7 +25,7 @@ type waiter struct {
 	places []*list.Element // in the lines of ask.Topics
 	uses   []use           // counted by hub.limiter
 
-	pending map[spot]bool // spots signaled since they were last asked, or that did not answer; guarded by hub.mu
+	pending map[*store.Bucket]bool // buckets signaled since they were last asked, or that did not answer; guarded by hub.mu
 
 	// Used by the worker's goroutine alone:
 	asks     *queue.Asks
@@ -42,7 +36,7 @@ type waiter struct {
 // enter lets a worker wait, or returns a *LimitError.
 func (h *Hub) enter(ctx context.Context, r Request) (*waiter, error) {
 	w := &waiter{
-		hub: h, ask: r.TakeRequest, wake: make(chan struct{}, 1), pending: map[spot]bool{},
+		hub: h, ask: r.TakeRequest, wake: make(chan struct{}, 1), pending: map[*store.Bucket]bool{},
 		uses: usesOf(&r, store.ViaOf(ctx), h.namespace),
 	}
 	h.mu.Lock()
@@ -79,7 +73,7 @@ func (h *Hub) namespace(topic string) string {
 // leave ends a wait. Signals that this waiter has not used go to the next.
 func (h *Hub) leave(w *waiter) {
 	for _, at := range w.asks.Close() { // the next waiter takes what this one does not get
-		w.keep(spot{at.Shard, at.Bucket})
+		w.keep(at.Bucket)
 	}
 	h.mu.Lock()
 	for i, topic := range w.ask.Topics {
@@ -93,15 +87,15 @@ func (h *Hub) leave(w *waiter) {
 	unused := w.pending
 	h.workers--
 	h.mu.Unlock()
-	for at := range unused {
+	for b := range unused {
 		for _, topic := range w.ask.Topics {
-			h.signal(at, topic, 1)
+			h.signal(b, topic, 1)
 		}
 	}
 }
 
-// signal signals the first n waiters of a topic that have no signal of this spot yet.
-func (h *Hub) signal(at spot, topic string, n int) {
+// signal signals the first n waiters of a topic that have no signal of this bucket yet.
+func (h *Hub) signal(b *store.Bucket, topic string, n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	l := h.topics[topic]
@@ -110,10 +104,10 @@ func (h *Hub) signal(at spot, topic string, n int) {
 	}
 	for e := l.waiters.Front(); e != nil && n > 0; e = e.Next() {
 		w := e.Value.(*waiter)
-		if w.pending[at] {
+		if w.pending[b] {
 			continue
 		}
-		w.pending[at] = true
+		w.pending[b] = true
 		n--
 		select {
 		case w.wake <- struct{}{}:
@@ -123,11 +117,11 @@ func (h *Hub) signal(at spot, topic string, n int) {
 }
 
 // waitedFor returns the topics of a bucket that workers wait for.
-func (h *Hub) waitedFor(at spot) (topics []string) {
+func (h *Hub) waitedFor(b *store.Bucket) (topics []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for topic := range h.topics {
-		if at.shard.BucketOf(topic) == at.bucket {
+		if b.Shard().BucketOf(topic) == b {
 			topics = append(topics, topic)
 		}
 	}
@@ -181,7 +175,7 @@ func (w *waiter) take(ctx context.Context, over <-chan time.Time, stopping <-cha
 // askAll asks all buckets.
 func (w *waiter) askAll() {
 	w.again = time.Time{}
-	w.asks.Add(w.hub.opts.Queue.Spots(w.ask.Topics, w.ask.Order))
+	w.asks.Add(w.hub.opts.Queue.Shards.Divide(w.ask.Topics, w.ask.Order))
 }
 
 // askSignaled asks the buckets that were signaled.
@@ -192,23 +186,23 @@ func (w *waiter) askSignaled() {
 	if len(signaled) == 0 {
 		return
 	}
-	spots := w.hub.opts.Queue.Spots(w.ask.Topics, w.ask.Order)
-	w.asks.Add(slices.DeleteFunc(spots, func(at store.Spot) bool { return !signaled[spot{at.Shard, at.Bucket}] }))
+	list := w.hub.opts.Queue.Shards.Divide(w.ask.Topics, w.ask.Order)
+	w.asks.Add(slices.DeleteFunc(list, func(at queue.BucketTopics) bool { return !signaled[at.Bucket] }))
 }
 
 // begun notes that a bucket is asked: it will know the topics as awaited, and its signal is used.
-func (w *waiter) begun(at store.Spot) {
-	w.hub.note(spot{at.Shard, at.Bucket}, at.Topics)
+func (w *waiter) begun(at queue.BucketTopics) {
+	w.hub.note(at.Bucket, at.Topics)
 	w.hub.mu.Lock()
-	delete(w.pending, spot{at.Shard, at.Bucket})
+	delete(w.pending, at.Bucket)
 	w.hub.mu.Unlock()
 }
 
 // keep keeps the signal of a bucket that did not answer, for the next waiter: such a bucket sends no more until a
 // worker asks it.
-func (w *waiter) keep(at spot) {
+func (w *waiter) keep(b *store.Bucket) {
 	w.hub.mu.Lock()
-	w.pending[at] = true
+	w.pending[b] = true
 	w.hub.mu.Unlock()
 }
 
@@ -216,9 +210,8 @@ func (w *waiter) keep(at spot) {
 // error of the script ends the wait: asking again would not help.
 func (w *waiter) receive(a queue.Answer) ([]store.Job, error) {
 	w.asks.Received(a)
-	at := spot{a.Shard, a.Bucket}
 	if unavailable(a.Err) {
-		w.keep(at)
+		w.keep(a.Bucket)
 		w.askAgain(unavailablePause) // it has not stored the awaited topics
 		w.asks.Proceed()
 		if !w.answered && w.asks.Done() {
@@ -231,7 +224,7 @@ func (w *waiter) receive(a queue.Answer) ([]store.Job, error) {
 	}
 	w.answered = true
 	for _, topic := range a.More {
-		w.hub.signal(at, topic, manyAtOnce)
+		w.hub.signal(a.Bucket, topic, manyAtOnce)
 	}
 	w.askAgain(a.Retry)
 	if len(a.Jobs[0]) > 0 {

@@ -29,8 +29,8 @@ func TestASignalThatIsNotUsedGoesToTheNextWorker(t *testing.T) {
 func TestASignalOfAShardThatDoesNotAnswerGoesToTheNextWorker(t *testing.T) {
 	t.Parallel()
 	q, shards, waiters := signaledByTwo(t)
-	spots := q.Spots([]string{"t"}, store.Fair)
-	shards[spots[1].Shard.Name()].Shutdown() // the next call asks it first
+	list := q.Shards.Divide([]string{"t"}, store.Fair)
+	shards[list[1].Name()].Shutdown() // the next call asks it first
 	if jobs, err := waiters[0].Take(t.Context()); len(jobs) != 1 || err != nil {
 		t.Fatalf("the first worker took %d jobs, %v", len(jobs), err)
 	}
@@ -44,7 +44,7 @@ func TestASignalOfAShardThatDoesNotAnswerGoesToTheNextWorker(t *testing.T) {
 func TestASignalDoesNotPostponeAskingAShardAgain(t *testing.T) {
 	f := newFixture(t, "t")
 	w := f.hub.Enter(request(0, "t").TakeRequest)
-	f.hub.Signal(f.q.Shards()[0], "t")
+	f.hub.Signal(f.q.Shards.All()[0], "t")
 	if again, err := w.AsksAgain(t.Context()); !again || err != nil {
 		t.Errorf("asks again: %v, %v", again, err)
 	}
@@ -62,10 +62,10 @@ func signaledByTwo(t *testing.T) (*queue.Queue, map[string]*harness.Redis, []pul
 		shards[name] = r
 		configs = append(configs, store.ShardConfig{Name: name, URL: r.URL(), State: "active"})
 	}
-	if err := q.SetShards(t.Context(), configs); err != nil {
+	if err := q.Shards.Set(configs); err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range q.Shards() {
+	for _, s := range q.Shards.All() {
 		if err := queuetest.Adopt(t.Context(), s); err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +84,7 @@ func signaledByTwo(t *testing.T) (*queue.Queue, map[string]*harness.Redis, []pul
 	h := pull.New(pull.Options{Queue: q})
 	ask := store.TakeRequest{Topics: []string{"t"}, Max: 1}
 	waiters := []pull.Waiter{h.Enter(ask), h.Enter(ask)}
-	for _, s := range q.Shards() {
+	for _, s := range q.Shards.All() {
 		h.Signal(s, "t") // both times the worker that has waited longest
 	}
 	return q, shards, waiters

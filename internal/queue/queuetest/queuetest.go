@@ -24,8 +24,8 @@ func Adopt(ctx context.Context, s *store.Shard) error {
 
 // Open is Adopt without the wait.
 func Open(ctx context.Context, s *store.Shard) error {
-	for bucket := range s.Buckets() {
-		if _, err := s.Call(ctx, bucket, adoptScript, store.Format); err != nil {
+	for _, b := range s.Buckets() {
+		if _, err := b.Call(ctx, adoptScript, store.Format); err != nil {
 			return err
 		}
 	}

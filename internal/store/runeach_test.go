@@ -11,7 +11,7 @@ import (
 	"github.com/wakecall/wakecall/internal/store"
 )
 
-func TestRunPerShardFollowsTheList(t *testing.T) {
+func TestRunEachFollowsTheList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		running, causes := map[string]int{}, map[string]error{}
@@ -30,7 +30,7 @@ func TestRunPerShardFollowsTheList(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() {
-			store.RunPerShard(ctx, func() []string { return shards }, changed, watch)
+			store.RunEach(ctx, func() []string { return shards }, changed, watch)
 			close(ended)
 		}()
 		follow := func(now []string, want map[string]int) {

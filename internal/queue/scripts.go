@@ -1,0 +1,24 @@
+package queue
+
+import (
+	"embed"
+
+	"github.com/wakecall/wakecall/internal/store"
+)
+
+// The scripts that need more than one job of a topic, or concern several shards. Each has its text in lua/, which describes its arguments and its result.
+var (
+	moverScript   = store.Declare(luaFiles, store.Row{Name: "mover"})
+	deferScript   = store.Declare(luaFiles, store.Row{Name: "defer"})
+	restoreScript = store.Declare(luaFiles, store.Row{Name: "restore", Deadline: true})
+	leaveScript   = store.Declare(luaFiles, store.Row{Name: "leave", Lost: store.LostNever})
+
+	dropScript  = store.Declare(luaFiles, store.Row{Name: "drop", Deadline: true, Lost: store.LostDoubt})
+	clearScript = store.Declare(
+		luaFiles, store.Row{Name: "clear", File: "drop", Guard: store.GuardNone, Lost: store.LostDoubt})
+	workersScript  = store.Declare(luaFiles, store.Row{Name: "workers"})
+	probeNowScript = store.Declare(luaFiles, store.Row{Name: "probenow"})
+)
+
+//go:embed lua
+var luaFiles embed.FS
