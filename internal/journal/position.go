@@ -123,22 +123,3 @@ func earlier(a, b int64) int64 {
 	}
 	return min(a, b)
 }
-
-// skip returns how many bytes of a file come before the position; below 0: of the packed file as it is stored.
-func (p Position) skip(f dayFile) (bytes int64, whole bool) {
-	if p.isAfter(f.day) {
-		return 0, true
-	}
-	i := slices.IndexFunc(p, func(e dayEnd) bool { return e.day.Equal(f.day) })
-	if i < 0 || f.newer {
-		return 0, false
-	}
-	bytes = p[i].requests
-	if f.stream == Attempts {
-		bytes = p[i].attempts
-	}
-	if bytes < 0 && !f.packed {
-		return 0, false
-	}
-	return bytes, false
-}
