@@ -60,12 +60,17 @@ func (a *heartbeat) run(ctx context.Context) {
 
 // due reports whether the bucket has to be attended: the journal has grown, or the bucket may have lost everything.
 func (a *heartbeat) due(ctx context.Context) bool {
-	if a.failed || time.Since(a.attended) >= a.opts.Quiet || a.isLate() {
-		return true
-	}
-	if end, err := journal.End(a.opts.Dir); err != nil || !end.Equal(a.end) {
-		return true
-	}
+	return a.failed || time.Since(a.attended) >= a.opts.Quiet || a.isLate() || a.hasGrown() || a.mayBeEmpty(ctx)
+}
+
+// hasGrown reports whether the journal has lines since the bucket was attended.
+func (a *heartbeat) hasGrown() bool {
+	end, err := journal.End(a.opts.Dir)
+	return err != nil || !end.Equal(a.end)
+}
+
+// mayBeEmpty reports whether the bucket does not know that it was compared.
+func (a *heartbeat) mayBeEmpty(ctx context.Context) bool {
 	server, err := ComparedWith(ctx, a.shard, a.bucket)
 	return err != nil || server == ""
 }
@@ -158,7 +163,7 @@ func (a *heartbeat) compare(ctx context.Context, end journal.Position, c Compari
 	}
 	if !c.Open {
 		gap := Gap{After: c.After, Upto: opened.Upto}
-		a.late = append(a.late, lateLines{time.Now().Add(a.opts.Again), end, gap})
+		a.late = append(a.late, lateLines{time.Now().Add(a.opts.LateAfter), end, gap})
 	}
 	a.report(a.shard.Name(), &report, nil)
 	return nil
