@@ -33,7 +33,7 @@ end
 local function pushedNow()
   local some, fresh = 0, 0
   for _, key in ipairs(filled) do
-    for _, id in ipairs(call('ZRANGE', key, text(micros), '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, LATEST)) do
+    for _, id in ipairs(call('ZRANGE', key, text(DUE), '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, LATEST)) do
       local job = find(topic, id)
       some = some + 1
       if job and now - job.created < 60000 then fresh = fresh + 1 end

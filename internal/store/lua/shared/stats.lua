@@ -8,7 +8,7 @@ local function statsOf(topic)
   local finished = call('ZCARD', P .. 'fin:' .. topic)
   for _, priority in ipairs(PRIORITIES) do
     local key = P .. 'w:' .. priority .. ':' .. topic
-    local n = all > running + dead + finished and call('ZCOUNT', key, '-inf', micros) or 0
+    local n = all > running + dead + finished and call('ZCOUNT', key, '-inf', DUE) or 0
     if n > 0 then
       local first = call('ZRANGE', key, 0, 0, 'WITHSCORES')
       local job = find(topic, first[1])
