@@ -192,13 +192,3 @@ func (d *Dispatcher) serve(ctx context.Context, s Shard, bucket int) {
 		}
 	}
 }
-
-func (s *source) woken(w store.Wakeup) {
-	switch w.Kind {
-	case store.WakeReconnect:
-		s.start.end()
-		s.wakeUp()
-	case store.WakeDispatcher:
-		s.wakeUp()
-	}
-}

@@ -48,4 +48,14 @@
 //
 // During a stop, the first two are retried a little longer, and the jobs they return are released. When a shard is
 // removed, all three are abandoned.
+//
+// # Reading order
+//
+//	dispatcher.go, source.go   what runs; when a source reserves
+//	reserve.go                 a reserve, and the start of its jobs' calls; startwindow.go until when these may start
+//	places.go, take.go         places of calls; how many a reserve takes, and for which topics
+//	workers.go, call.go        a call and its outcome; endpoint.go the topic and its endpoint
+//	refuse.go, unknown.go      jobs that are not called
+//	lease.go                   confirms and extends leases of calls
+//	settler.go                 outcomes; report.go and metrics.go are for people
 package dispatcher

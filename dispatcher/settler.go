@@ -8,7 +8,6 @@ import (
 
 	"github.com/wakecall/wakecall/internal/batch"
 	"github.com/wakecall/wakecall/internal/journal"
-	"github.com/wakecall/wakecall/internal/observe/activity"
 	"github.com/wakecall/wakecall/internal/store"
 )
 
@@ -93,7 +92,7 @@ func (s *settler) settle(_ int, requests []*batch.Request[*outcome, struct{}]) {
 	for i, r := range requests {
 		batch[i] = r.Value
 	}
-	s.tell(batch)
+	s.report(batch)
 	s.record(batch, false)
 	list := make([]store.End, len(batch))
 	for i, o := range batch {
@@ -114,20 +113,8 @@ func (s *settler) settle(_ int, requests []*batch.Request[*outcome, struct{}]) {
 // dies reports whether an outcome makes its job dead.
 func (o *outcome) dies() bool { return o.Verb == store.Bury || o.Verb == store.Expire }
 
-// tell counts outcomes in the metrics and passes the attempts to the activity recorder.
-func (s *settler) tell(batch []*outcome) {
-	d := s.src.d
-	for _, o := range batch {
-		d.metrics.outcome(o)
-	}
-	if d.opts.Activity != nil {
-		d.opts.Activity.Record(s.src.shard, s.src.bucket, attempts(batch))
-	}
-}
-
 // send retries a batch until Redis answers. It gives up and returns nil when the dispatcher ends, or soon after the
-// shard was removed. A lease that a retry reports as lost may have been settled by an
-// earlier call.
+// shard was removed. A lease that a retry reports as lost may have been settled by an earlier call.
 func (s *settler) send(list []store.End) []store.Ended {
 	d := s.src.d
 	failed := false
@@ -188,157 +175,7 @@ func (s *settler) record(batch []*outcome, deaths bool) {
 	}
 }
 
-// attempts converts a batch for the activity recorder.
-func attempts(batch []*outcome) []activity.Attempt {
-	list := make([]activity.Attempt, 0, len(batch))
-	for _, o := range batch {
-		if o.Verb == store.Release {
-			continue
-		}
-		j := o.job
-		a := activity.Attempt{
-			Topic: j.Topic, ID: j.ID, N: o.Lease.Attempt, Shard: j.Shard, LateMS: 1000 * o.late,
-			Outcome: string(journalOutcomes[o.Verb]), Reason: o.reason,
-			Answer: o.answer, Priority: j.Priority, First: j.Attempts == 0 && j.Snoozes == 0,
-		}
-		if made := o.Attempt; made != nil {
-			a.Called, a.StartedAt, a.TookMS = true, made.StartedAt, made.TookMS
-			a.Status, a.Error = made.Status, made.Error
-		}
-		list = append(list, a)
-	}
-	return list
-}
-
-// An extender extends the leases of calls that may take longer than their first lease.
-type extender struct {
-	src *source
-
-	mu   sync.Mutex
-	held map[*store.Lease]*hold
-	some chan struct{} // receives when there may be a lease to extend
-
-	failed bool // the last call failed; used only by run
-}
-
-type hold struct {
-	renew time.Time // monotonic
-	end   time.Time // of the call's TTR, or far if it waits for the turn of its retry_if
-}
-
-// hold extends the lease of a reservation until the returned function is called. The first lease outlasts a short call,
-// see mayStart, unless the evaluation of its retry_if waits, see prolong.
-func (x *extender) hold(r *reservation, ttr time.Duration, judged bool) (stop func()) {
-	if ttr <= leaseCap && !judged {
-		return func() {}
-	}
-	now := time.Now()
-	h := &hold{renew: now.Add(min(ttr, leaseCap) / 3)}
-	if ttr > leaseCap {
-		h.end = now.Add(ttr)
-	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if len(x.held) == 0 {
-		x.tick()
-	}
-	x.held[r.Lease] = h
-	return func() {
-		x.mu.Lock()
-		defer x.mu.Unlock()
-		delete(x.held, r.Lease)
-	}
-}
-
-// maxJudging is longer than any evaluation waits.
-const maxJudging = time.Hour
-
-// prolong extends the lease of a call whose retry_if waits, also beyond the TTR. It does nothing if the call has ended.
-func (x *extender) prolong(r *reservation) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if h := x.held[r.Lease]; h != nil {
-		h.end = time.Now().Add(maxJudging)
-		x.tick()
-	}
-}
-
-func (x *extender) tick() {
-	select {
-	case x.some <- struct{}{}:
-	default:
-	}
-}
-
-// run extends leases every second while there are any, and when one is prolonged.
-func (x *extender) run(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-x.some:
-		}
-		for !x.empty() {
-			select {
-			case <-ctx.Done():
-				return
-			case <-x.some:
-			case <-time.After(time.Second):
-			}
-			for list := x.due(); len(list) > 0 && x.extend(ctx, list); list = x.due() {
-			}
-		}
-	}
-}
-
-func (x *extender) empty() bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return len(x.held) == 0
-}
-
-func (x *extender) due() []*store.Lease {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	now := time.Now()
-	var list []*store.Lease
-	for l, h := range x.held {
-		if now.After(h.renew) && now.Before(h.end) && len(list) < settleLimit {
-			h.renew = now.Add(leaseCap / 3)
-			list = append(list, l)
-		}
-	}
-	return list
-}
-
-// extended makes a lease end d plus queue.LeaseGrace from now.
-func extended(l *store.Lease, d time.Duration) store.End {
-	return store.End{Lease: l, Verb: store.Extend, Delay: d + store.LeaseGrace}
-}
-
-// extend extends leases and reports whether Redis answered. If not, the next round retries. A lost lease is detected
-// when its job is settled.
-func (x *extender) extend(ctx context.Context, leases []*store.Lease) bool {
-	list := make([]store.End, len(leases))
-	for i, l := range leases {
-		list[i] = extended(l, leaseCap)
-	}
-	_, err := x.src.shard.End(ctx, x.src.bucket, list)
-	if err == nil {
-		x.failed = false
-		return true
-	}
-	if !x.failed {
-		x.src.d.opts.Logger.Warn("cannot extend leases; retrying",
-			"shard", x.src.shard.Name(), "leases", len(leases), "error", err)
-	}
-	x.failed = true
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	for _, l := range leases {
-		if h := x.held[l]; h != nil {
-			h.renew = time.Time{}
-		}
-	}
-	return false
+var journalOutcomes = map[store.Verb]journal.Outcome{
+	store.Done: journal.Done, store.Retry: journal.Retry, store.Snooze: journal.Snooze, store.Bury: journal.Dead,
+	store.Expire: journal.Expired,
 }
