@@ -40,25 +40,25 @@ func compileDialect(name, retryIf string) (Form, error) {
 }
 
 // CheckRetryIf compiles a retry_if expression in a dialect.
-func CheckRetryIf(dialect, source string) (err error) {
+func CheckRetryIf(dialect, expression string) (err error) {
 	if isOwn(dialect) {
-		_, err = CompileRetryIf(source)
+		_, err = CompileRetryIf(expression)
 	} else {
-		_, err = compileDialect(dialect, source)
+		_, err = compileDialect(dialect, expression)
 	}
 	return err
 }
 
 // TryRetryIf evaluates a retry_if expression on a sample response.
-func TryRetryIf(dialect, source string, status int, h http.Header, answer []byte) (retry bool, err error) {
+func TryRetryIf(dialect, expression string, status int, h http.Header, answer []byte) (retry bool, err error) {
 	if isOwn(dialect) {
-		p, err := CompileRetryIf(source)
+		p, err := CompileRetryIf(expression)
 		if err != nil {
 			return false, err
 		}
 		return p.run(status, h, answer)
 	}
-	form, err := compileDialect(dialect, source)
+	form, err := compileDialect(dialect, expression)
 	if err != nil {
 		return false, err
 	}

@@ -10,9 +10,8 @@ import (
 	"time"
 )
 
-// Position is a place in a journal's requests and attempts: for each of the newest days, how far its files were
-// written. It does not depend on any clock: later lines, in whatever day's file, come after it. The zero Position is
-// the beginning.
+// Position says how far a journal's requests and attempts are written: the bytes of the files of the newest days. It
+// does not depend on any clock: later lines, in whatever day's file, come after it. The zero Position is the beginning.
 type Position []dayEnd
 
 type dayEnd struct {

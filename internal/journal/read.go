@@ -97,7 +97,7 @@ func inOrder(files []dayFile, s Stream, r Range) (selected []dayFile) {
 	return selected
 }
 
-// yieldLine takes a line of valid JSON and its place, or an error, and reports whether to go on.
+// yieldLine takes a line of valid JSON and its position, or an error, and reports whether to go on.
 type yieldLine func(line []byte, at *TornError, err error) bool
 
 // readFile yields the lines of a file and reports whether to go on with the next file.

@@ -197,7 +197,7 @@ func (a *heartbeat) replay(
 		return 0, err
 	}
 	missing := boundsOf(&c)
-	s := &source{dirs: []string{a.opts.Dir}, from: journal.Range{From: from}, wants: func(l *line) bool {
+	s := &selection{dirs: []string{a.opts.Dir}, from: journal.Range{From: from}, wants: func(l *line) bool {
 		if a.shard.BucketOf(l.topic) != a.bucket || !isOf(l, a.shard) {
 			return false
 		}

@@ -98,7 +98,7 @@ const (
 
 // CheckRetryIf compiles a retry_if expression. It is set by package app, because package callback evaluates
 // expressions.
-var CheckRetryIf func(dialect, source string) error
+var CheckRetryIf func(dialect, expression string) error
 
 // Validate checks every field and returns all errors, as joined *FieldErrors.
 func (t *Topic) Validate() error {
