@@ -29,7 +29,7 @@ type reservation struct {
 func (r *reservation) clock() time.Time { return r.now.Add(time.Since(r.sent)) }
 
 // handle calls one job and passes on its outcome. A panic fails the attempt, not the process.
-func (s *source) handle(r *reservation) {
+func (s *reserver) handle(r *reservation) {
 	defer s.calls.Done()
 	o := s.outcomeOf(r)
 	s.d.places.release(r.place)
@@ -52,7 +52,7 @@ type outcome struct {
 }
 
 // outcomeOf calls a job, or decides not to call it. It returns nil if the lease has expired.
-func (s *source) outcomeOf(r *reservation) *outcome {
+func (s *reserver) outcomeOf(r *reservation) *outcome {
 	topic := s.d.topic(r.Topic)
 	if !r.isCallable(topic) {
 		return s.refuse(r, topic)
@@ -99,7 +99,7 @@ func (r *reservation) mayStart(ttr time.Duration) bool {
 	return now.Sub(r.asked.sent) <= r.asked.window && !now.Add(min(ttr, leaseCap)).After(r.ends)
 }
 
-func (s *source) attempt(r *reservation, topic *registry.Topic, ttr time.Duration) (o *outcome) {
+func (s *reserver) attempt(r *reservation, topic *registry.Topic, ttr time.Duration) (o *outcome) {
 	n := r.Attempts + 1
 	most := r.MaxAttempts
 	if most <= 0 {
@@ -158,7 +158,7 @@ const maxShown = 2048
 const maxSnoozes = 100
 
 // decide sets the verb of a call's outcome.
-func (s *source) decide(o *outcome, out *callback.Outcome, topic *registry.Topic, n, most int) {
+func (s *reserver) decide(o *outcome, out *callback.Outcome, topic *registry.Topic, n, most int) {
 	switch {
 	case out.Reason == uncallable:
 		o.Verb, o.Delay = store.Snooze, uncallableFor
@@ -187,7 +187,7 @@ func retryDelay(j *store.Job, topic *registry.Topic, n int) time.Duration {
 	return topic.RetryDelay(n)
 }
 
-func (s *source) call(r *reservation, topic *registry.Topic, ttr time.Duration, n, most int) (out callback.Outcome) {
+func (s *reserver) call(r *reservation, topic *registry.Topic, ttr time.Duration, n, most int) (out callback.Outcome) {
 	defer func() {
 		if p := recover(); p != nil {
 			s.d.opts.Logger.Error("callback panicked",

@@ -165,30 +165,30 @@ func (d *Dispatcher) recordActivity() (stop func()) {
 	}
 }
 
-// shards returns the shards in use. It sets the number of sources that share the places.
+// shards returns the shards in use. It sets the number of reservers that share the places.
 func (d *Dispatcher) shards() []Shard {
 	list := d.opts.Shards()
-	sources := 0
+	reservers := 0
 	for _, s := range list {
-		sources += s.Buckets()
+		reservers += s.Buckets()
 	}
-	d.places.divide(sources)
+	d.places.divide(reservers)
 	return list
 }
 
-// serve runs the source of a bucket and passes its wake-ups to it.
+// serve runs the reserver of a bucket and passes its wake-ups to it.
 func (d *Dispatcher) serve(ctx context.Context, s Shard, bucket int) {
-	src := newSource(ctx, d, s, bucket)
+	r := newReserver(ctx, d, s, bucket)
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	wg.Go(src.run)
+	wg.Go(r.run)
 	wake := s.Wakeups(ctx, bucket)
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case w := <-wake:
-			src.woken(w)
+			r.woken(w)
 		}
 	}
 }

@@ -1,8 +1,8 @@
 // Package dispatcher reserves ready jobs, calls their topics' endpoints and settles the outcomes.
 //
-//	source (one per shard and bucket) ── reserve ──▶ call (one goroutine per job) ── outcome ──▶ settler ── settle
-//	   ▲ wake-up, poll, place that is free again ──────┘                                            │
-//	   └───────────────── nothing is reserved while the shard does not accept outcomes ─────────────┘
+//	reserver (one per shard and bucket) ── reserve ──▶ call (one goroutine per job) ── outcome ──▶ settler ── settle
+//	   ▲ wake-up, poll, place that is free again ────────┘                                            │
+//	   └─────────────────── nothing is reserved while the shard does not accept outcomes ─────────────┘
 //
 // # Places
 //
@@ -51,7 +51,7 @@
 //
 // # Reading order
 //
-//	dispatcher.go, source.go   what runs; when a source reserves
+//	dispatcher.go, reserver.go what runs; when a reserver reserves
 //	reserve.go                 a reserve, and the start of its jobs' calls; startwindow.go until when these may start
 //	places.go, take.go         places of calls; how many a reserve takes, and for which topics
 //	workers.go, call.go        a call and its outcome; endpoint.go the topic and its endpoint

@@ -22,8 +22,8 @@ const (
 
 // confirm extends the lease of a call that may not start, and reports whether it is held. It retries until Redis
 // answers in time, because abandoning a lease that is held would count an attempt that was not made. Meanwhile the call
-// moves aside. It fails when ctx or the source ends.
-func (s *source) confirm(ctx context.Context, r *reservation, ttr time.Duration) (held bool, err error) {
+// moves aside. It fails when ctx or the reserver ends.
+func (s *reserver) confirm(ctx context.Context, r *reservation, ttr time.Duration) (held bool, err error) {
 	for backoff := minBackoff; ctx.Err() == nil && s.ctx.Err() == nil; {
 		asked := s.start.ask()
 		lease := min(ttr, leaseCap) + asked.window - store.StartWindow
@@ -50,7 +50,7 @@ var errNotHeld = errors.New("lease expired")
 
 // confirmConnected confirms the lease of a call that has a connection, just before the request is written, because
 // connecting took longer than the start window.
-func (s *source) confirmConnected(ctx context.Context, r *reservation, ttr time.Duration) error {
+func (s *reserver) confirmConnected(ctx context.Context, r *reservation, ttr time.Duration) error {
 	if !r.start.CompareAndSwap(unasked, asking) && !r.start.CompareAndSwap(begun, asking) {
 		return errNotHeld
 	}
@@ -70,7 +70,7 @@ func (s *source) confirmConnected(ctx context.Context, r *reservation, ttr time.
 
 // An extender extends the leases of calls that may take longer than their first lease.
 type extender struct {
-	src *source
+	reserver *reserver
 
 	mu   sync.Mutex
 	held map[*store.Lease]*hold
@@ -178,14 +178,14 @@ func (x *extender) extend(ctx context.Context, leases []*store.Lease) bool {
 	for i, l := range leases {
 		list[i] = extended(l, leaseCap)
 	}
-	_, err := x.src.shard.End(ctx, x.src.bucket, list)
+	_, err := x.reserver.shard.End(ctx, x.reserver.bucket, list)
 	if err == nil {
 		x.failed = false
 		return true
 	}
 	if !x.failed {
-		x.src.d.opts.Logger.Warn("cannot extend leases; retrying",
-			"shard", x.src.shard.Name(), "leases", len(leases), "error", err)
+		x.reserver.d.opts.Logger.Warn("cannot extend leases; retrying",
+			"shard", x.reserver.shard.Name(), "leases", len(leases), "error", err)
 	}
 	x.failed = true
 	x.mu.Lock()

@@ -14,15 +14,15 @@ type places struct {
 	spare   int // beyond total, for topics that hold none
 	weights [3]int
 
-	mu      sync.Mutex
-	free    int // less than 0: spare places in use
-	sources int
-	held    map[string]int    // by topic: calls in places or aside
-	aside   [3]map[string]int // by priority and topic: calls that hang
-	moved   [3]int            // calls aside by priority
-	freedAt time.Time
-	freed   chan struct{} // closed and replaced when places become free
-	ended   chan struct{} // closed and replaced when calls free their places, not when unused ones are returned
+	mu        sync.Mutex
+	free      int // less than 0: spare places in use
+	reservers int
+	held      map[string]int    // by topic: calls in places or aside
+	aside     [3]map[string]int // by priority and topic: calls that hang
+	moved     [3]int            // calls aside by priority
+	freedAt   time.Time
+	freed     chan struct{} // closed and replaced when places become free
+	ended     chan struct{} // closed and replaced when calls free their places, not when unused ones are returned
 }
 
 const (
@@ -40,7 +40,7 @@ const (
 
 func newPlaces(n int, pattern string) *places {
 	p := &places{
-		total: n, spare: (n + spareShare/2) / spareShare, free: n, sources: 1, held: map[string]int{},
+		total: n, spare: (n + spareShare/2) / spareShare, free: n, reservers: 1, held: map[string]int{},
 		freed: make(chan struct{}), ended: make(chan struct{}),
 	}
 	for i := range p.weights {

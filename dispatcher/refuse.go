@@ -10,7 +10,7 @@ import (
 )
 
 // refuse returns the outcome of a job that is not callable.
-func (s *source) refuse(r *reservation, topic *registry.Topic) *outcome {
+func (s *reserver) refuse(r *reservation, topic *registry.Topic) *outcome {
 	reason := "locked"
 	switch {
 	case topic == nil:
@@ -29,7 +29,7 @@ func (s *source) refuse(r *reservation, topic *registry.Topic) *outcome {
 // refuseUnknown returns the outcome of a job whose topic is not in the registry. The job dies only if the topic was
 // deleted. If an old backup of the registry was restored, the job waits. If this host uses another registry than the
 // others, they know the topic, so nothing is stored that would hold up their calls.
-func (s *source) refuseUnknown(r *reservation) *outcome {
+func (s *reserver) refuseUnknown(r *reservation) *outcome {
 	deleted, err := s.d.deleted(r.Topic)
 	if deleted {
 		return end(r, store.Expire, "topic deleted")

@@ -8,12 +8,12 @@ import (
 
 // report counts outcomes in the metrics and passes the attempts to the activity recorder.
 func (s *settler) report(batch []*outcome) {
-	d := s.src.d
+	d := s.reserver.d
 	for _, o := range batch {
 		d.metrics.outcome(o)
 	}
 	if d.opts.Activity != nil {
-		d.opts.Activity.Record(s.src.shard, s.src.bucket, attempts(batch))
+		d.opts.Activity.Record(s.reserver.shard, s.reserver.bucket, attempts(batch))
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 
 // reserve fills places and reports whether there may be more jobs. A request that Redis has not answered within the
 // start window gives its places back: the jobs of a later answer may not be called.
-func (s *source) reserve() (more bool) {
+func (s *reserver) reserve() (more bool) {
 	if !s.settler.accepting(s.ctx, s.d.opts.Concurrency) {
 		return false
 	}
@@ -39,7 +39,7 @@ func (s *source) reserve() (more bool) {
 	return limited(r, got.Jobs) && s.wait(ends) != stopped
 }
 
-func (s *source) request(n int, spare bool) store.Reserve {
+func (s *reserver) request(n int, spare bool) store.Reserve {
 	r := store.Reserve{
 		Worker: s.d.worker, Token: fmt.Sprintf("%s%d", s.d.worker, s.d.tokens.Add(1)), Max: n,
 		Pattern: s.d.opts.Pattern, LeaseCap: leaseCap,
@@ -52,7 +52,7 @@ func (s *source) request(n int, spare bool) store.Reserve {
 // begin starts the calls of reserved jobs in the n places that were taken for them, and gives back those that it does
 // not need. It releases jobs that find no place. After a stop it releases all, and also when the answer came so late
 // that each call would have to wait for its lease to be extended.
-func (s *source) begin(got store.Reserved, asked request, n int) {
+func (s *reserver) begin(got store.Reserved, asked request, n int) {
 	s.d.metrics.batch.Observe(float64(len(got.Jobs)))
 	started := make([]*place, 0, len(got.Jobs))
 	late := time.Since(asked.sent) > asked.window
@@ -83,7 +83,7 @@ func (s *source) begin(got store.Reserved, asked request, n int) {
 // recover retries a reserve whose reply was lost, with the same token, until a reply arrives. Otherwise its jobs would
 // count an attempt when their leases expire. It holds no places meanwhile; jobs for which no place is then free are
 // released.
-func (s *source) recover(r store.Reserve, err error) (more bool) {
+func (s *reserver) recover(r store.Reserve, err error) (more bool) {
 	s.d.opts.Logger.Log(s.ctx, store.LevelOf(err), "cannot reserve jobs; retrying",
 		"shard", s.shard.Name(), "bucket", s.bucket, "error", err)
 	s.start.end()

@@ -14,9 +14,9 @@ import (
 // A settler sends outcomes to Redis in batches. A batch is retried until Redis answers; the script ignores jobs that
 // are already settled. An outcome holds no place.
 type settler struct {
-	src     *source
-	batches *batch.Batcher[*outcome, struct{}]
-	sending sync.WaitGroup
+	reserver *reserver
+	batches  *batch.Batcher[*outcome, struct{}]
+	sending  sync.WaitGroup
 
 	mu        sync.Mutex
 	unsettled int           // outcomes that are not settled yet
@@ -26,8 +26,8 @@ type settler struct {
 
 const settleLimit = store.ReserveLimit
 
-func newSettler(src *source) *settler {
-	s := &settler{src: src}
+func newSettler(r *reserver) *settler {
+	s := &settler{reserver: r}
 	s.batches = batch.New(batch.Options{
 		Calls: 2, Jobs: settleLimit, SecondAt: 32,
 		Waiting: math.MaxInt, // accepting bounds them
@@ -101,7 +101,7 @@ func (s *settler) settle(_ int, requests []*batch.Request[*outcome, struct{}]) {
 	ended := s.send(list)
 	for i, o := range batch {
 		if ended == nil || ended[i].Err != nil {
-			s.src.d.metrics.lost.Inc()
+			s.reserver.d.metrics.lost.Inc()
 		} else if o.dies() {
 			o.job.Revision = ended[i].Revision
 		}
@@ -116,10 +116,10 @@ func (o *outcome) dies() bool { return o.Verb == store.Bury || o.Verb == store.E
 // send retries a batch until Redis answers. It gives up and returns nil when the dispatcher ends, or soon after the
 // shard was removed. A lease that a retry reports as lost may have been settled by an earlier call.
 func (s *settler) send(list []store.End) []store.Ended {
-	d := s.src.d
+	d := s.reserver.d
 	failed := false
 	for backoff, left := minBackoff, lastTries; ; backoff = min(2*backoff, maxBackoff) {
-		ended, err := s.src.shard.End(d.settles, s.src.bucket, list)
+		ended, err := s.reserver.shard.End(d.settles, s.reserver.bucket, list)
 		if err == nil {
 			return ended
 		}
@@ -128,16 +128,16 @@ func (s *settler) send(list []store.End) []store.Ended {
 			s.fails(1)
 			defer s.fails(-1)
 			d.opts.Logger.Warn("cannot settle outcomes; retrying",
-				"shard", s.src.shard.Name(), "jobs", len(list), "error", err)
+				"shard", s.reserver.shard.Name(), "jobs", len(list), "error", err)
 		}
 		d.metrics.settleRetries.Inc()
-		if s.src.removed() {
+		if s.reserver.removed() {
 			backoff = minBackoff
 			left--
 		}
 		if pause(d.settles, jittered(backoff)); d.settles.Err() != nil || left == 0 {
 			d.opts.Logger.Error("outcomes not settled; their jobs are called again when their leases expire",
-				"shard", s.src.shard.Name(), "jobs", len(list), "error", err)
+				"shard", s.reserver.shard.Name(), "jobs", len(list), "error", err)
 			return nil
 		}
 	}
@@ -147,7 +147,7 @@ func (s *settler) send(list []store.End) []store.Ended {
 // so that a delivery is recorded whatever happens. Deaths are recorded afterwards, because settling assigns a death the
 // revision that orders it. A journal that cannot be written does not stop jobs.
 func (s *settler) record(batch []*outcome, deaths bool) {
-	d := s.src.d
+	d := s.reserver.d
 	var lines []journal.AttemptLine
 	for _, o := range batch {
 		if o.Verb == store.Release || o.dies() != deaths {

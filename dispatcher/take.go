@@ -56,7 +56,7 @@ func (p *places) grabFree(limit int, spare bool) int {
 }
 
 func (p *places) grab(limit, free int) int {
-	n := min(limit, (max(0, free)+p.sources-1)/p.sources)
+	n := min(limit, (max(0, free)+p.reservers-1)/p.reservers)
 	p.free -= n
 	return n
 }
@@ -111,20 +111,20 @@ func (p *places) mayMoveAside(priority int) int {
 	return max(0, asideRatio*p.total*p.weights[priority]/max(1, sum)-p.moved[priority])
 }
 
-// pollEvery returns how often a source polls without wake-ups. It keeps all sources together below five commands a
+// pollEvery returns how often a reserver polls without wake-ups. It keeps all reservers together below five commands a
 // second.
 func (p *places) pollEvery() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return min(max(time.Second, time.Duration(p.sources)*300*time.Millisecond), maxPoll)
+	return min(max(time.Second, time.Duration(p.reservers)*300*time.Millisecond), maxPoll)
 }
 
 // maxPoll bounds the delay of a job whose wake-up was lost.
 const maxPoll = 10 * time.Second
 
-// divide sets the number of sources that share the free places.
-func (p *places) divide(sources int) {
+// divide sets the number of reservers that share the free places.
+func (p *places) divide(reservers int) {
 	p.mu.Lock()
-	p.sources = max(1, sources)
+	p.reservers = max(1, reservers)
 	p.mu.Unlock()
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/wakecall/wakecall/internal/store"
 )
 
-// A source reserves from one bucket of one shard.
-type source struct {
+// A reserver reserves from one bucket of one shard.
+type reserver struct {
 	d       *Dispatcher
 	ctx     context.Context // for reserving; its cause is queue.ErrShardRemoved if the shard was removed
 	shard   Shard
@@ -33,23 +33,23 @@ type avoidance struct {
 	unknown bool
 }
 
-func newSource(ctx context.Context, d *Dispatcher, s Shard, bucket int) *source {
-	src := &source{
+func newReserver(ctx context.Context, d *Dispatcher, s Shard, bucket int) *reserver {
+	r := &reserver{
 		d: d, ctx: ctx, shard: s, bucket: bucket, wake: make(chan struct{}, 1), avoided: map[string]avoidance{},
 	}
-	src.settler = newSettler(src)
-	src.leases = &extender{src: src, held: map[*store.Lease]*hold{}, some: make(chan struct{}, 1)}
-	return src
+	r.settler = newSettler(r)
+	r.leases = &extender{reserver: r, held: map[*store.Lease]*hold{}, some: make(chan struct{}, 1)}
+	return r
 }
 
-func (s *source) wakeUp() {
+func (s *reserver) wakeUp() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
 	}
 }
 
-func (s *source) woken(w store.Wakeup) {
+func (s *reserver) woken(w store.Wakeup) {
 	if w.Kind == store.WakeReconnect {
 		s.start.end()
 	}
@@ -59,7 +59,7 @@ func (s *source) woken(w store.Wakeup) {
 }
 
 // removed reports whether the shard was removed. It may never answer again.
-func (s *source) removed() bool { return errors.Is(context.Cause(s.ctx), store.ErrShardRemoved) }
+func (s *reserver) removed() bool { return errors.Is(context.Cause(s.ctx), store.ErrShardRemoved) }
 
 const (
 	leaseCap   = 15 * time.Second
@@ -69,7 +69,7 @@ const (
 )
 
 // run reserves until its context is done, and then waits until the running calls have ended and are settled.
-func (s *source) run() {
+func (s *reserver) run() {
 	var wg sync.WaitGroup
 	kctx, stop := context.WithCancel(context.Background())
 	wg.Go(func() { s.leases.run(kctx) })
@@ -88,7 +88,7 @@ func (s *source) run() {
 // rest waits until a reserve may find a job. It also polls, because a wake-up may be lost. While no job is ready, a
 // poll needs no reserve: the key idle, set by an earlier one, makes the next ready job wake this dispatcher. A job that
 // has removed the key has sent a wake-up; if the connection breaks, WakeReconnect follows.
-func (s *source) rest() {
+func (s *reserver) rest() {
 	for s.wait(nil) == polled {
 		if nothing, err := s.shard.NothingReady(s.ctx, s.bucket); err != nil || !nothing {
 			return
@@ -105,7 +105,7 @@ const (
 )
 
 // wait waits for a wake-up, the next poll, or more.
-func (s *source) wait(more <-chan struct{}) waited {
+func (s *reserver) wait(more <-chan struct{}) waited {
 	poll := time.NewTimer(s.poll())
 	defer poll.Stop()
 	select {
@@ -119,7 +119,7 @@ func (s *source) wait(more <-chan struct{}) waited {
 	return woken
 }
 
-func (s *source) poll() time.Duration {
+func (s *reserver) poll() time.Duration {
 	if s.d.opts.Poll > 0 {
 		return s.d.opts.Poll
 	}
@@ -144,14 +144,14 @@ const (
 	maxAvoided = 1000 // unknown topics: each is an argument of every reserve
 )
 
-func (s *source) noteReleased(topic string) {
+func (s *reserver) noteReleased(topic string) {
 	s.mu.Lock()
 	s.avoided[topic] = avoidance{until: time.Now().Add(avoidFor)}
 	s.mu.Unlock()
 }
 
 // noteUnknown makes this dispatcher skip a topic that is not in its registry, unless there are too many of them.
-func (s *source) noteUnknown(topic string) bool {
+func (s *reserver) noteUnknown(topic string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, has := s.avoided[topic]; !has && len(s.avoided) >= maxAvoided {
@@ -161,7 +161,7 @@ func (s *source) noteUnknown(topic string) bool {
 	return true
 }
 
-func (s *source) avoid(busy map[string]int) map[string]int {
+func (s *reserver) avoid(busy map[string]int) map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for topic, a := range s.avoided {
