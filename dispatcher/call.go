@@ -1,19 +1,14 @@
 package dispatcher
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"log/slog"
 	"runtime/debug"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
 	"github.com/wakecall/wakecall/internal/callback"
-	"github.com/wakecall/wakecall/internal/journal"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/store"
 )
@@ -30,23 +25,13 @@ type reservation struct {
 	start atomic.Int32
 }
 
-// States of a call whose lease must be confirmed once it has a connection. The goroutine that confirms the lease and
-// the one that waits for the call agree by compare-and-swap on whether the call begins.
-const (
-	unasked int32 = iota // not confirmed yet, or not needed
-	asking
-	begun
-	lost      // the lease expired
-	abandoned // not confirmed in time
-)
-
 // clock estimates Redis's current time. It may be ahead by a round trip.
 func (r *reservation) clock() time.Time { return r.now.Add(time.Since(r.sent)) }
 
 // handle calls one job and passes on its outcome. A panic fails the attempt, not the process.
-func (s *source) handle(r *reservation) {
+func (s *reserver) handle(r *reservation) {
 	defer s.calls.Done()
-	o := s.judge(r)
+	o := s.outcomeOf(r)
 	s.d.places.release(r.place)
 	if o == nil { // the lease expired before the call began
 		s.d.metrics.lost.Inc()
@@ -66,11 +51,11 @@ type outcome struct {
 	reason  string
 }
 
-// judge calls a job, or decides not to call it. It returns nil if the lease has expired.
-func (s *source) judge(r *reservation) *outcome {
+// outcomeOf calls a job, or decides not to call it. It returns nil if the lease has expired.
+func (s *reserver) outcomeOf(r *reservation) *outcome {
 	topic := s.d.topic(r.Topic)
-	if o := s.refuse(r, topic); o != nil {
-		return o
+	if !r.isCallable(topic) {
+		return s.refuse(r, topic)
 	}
 	ttr := r.TTR
 	if ttr <= 0 {
@@ -85,55 +70,26 @@ func (s *source) judge(r *reservation) *outcome {
 			return nil
 		}
 		topic = s.d.topic(r.Topic) // confirming may have taken long
-		if o := s.refuse(r, topic); o != nil {
-			return o
+		if !r.isCallable(topic) {
+			return s.refuse(r, topic)
 		}
 	}
-	defer s.leases.hold(r, ttr, topic.RetryIf != "")()
+	if ttr > leaseCap || topic.RetryIf != "" {
+		defer s.leases.hold(r, ttr)()
+	}
 	return s.attempt(r, topic, ttr)
-}
-
-// refuse returns the outcome of a job that must not be called, or nil.
-func (s *source) refuse(r *reservation, topic *registry.Topic) *outcome {
-	switch {
-	case topic == nil:
-		return s.refuseUnknown(r)
-	case topic.Delivery == registry.DeliveryPull: // Redis does not know the change yet
-		s.noteReleased(r.Topic)
-		return end(r, store.Release, "pull topic")
-	case topic.State != registry.TopicActive:
-		s.noteReleased(r.Topic)
-		return end(r, store.Release, string(topic.State))
-	case topic.Locked:
-		s.noteReleased(r.Topic)
-		return end(r, store.Release, "locked")
-	case topic.ExpiresAfter > 0 && r.clock().Sub(r.DueAt) > topic.ExpiresAfter.Std():
-		return end(r, store.Expire, "expired")
-	}
-	return nil
-}
-
-// refuseUnknown returns the outcome of a job whose topic is not in the registry. The job dies only if the topic was
-// deleted. If an old backup of the registry was restored, the job waits. If this host uses another registry than the
-// others, they know the topic, so nothing is stored that would hold up their calls.
-func (s *source) refuseUnknown(r *reservation) *outcome {
-	deleted, err := s.d.deleted(r.Topic)
-	if deleted {
-		return end(r, store.Expire, "topic deleted")
-	}
-	o := end(r, store.Release, "topic unknown")
-	if err != nil {
-		s.noteReleased(r.Topic)
-	} else if !s.noteUnknown(r.Topic) {
-		o.Delay = uncallableFor
-	}
-	return o
 }
 
 // end returns the outcome of a job that was not called. One that is released goes back to its old place.
 func end(r *reservation, v store.Verb, reason string) *outcome {
 	e := store.End{Lease: r.Lease, Verb: v, AtHead: true, Reason: reason}
 	return &outcome{End: e, job: r.Job, reason: reason}
+}
+
+// isCallable reports whether a job may be called. If not, refuse says why.
+func (r *reservation) isCallable(topic *registry.Topic) bool {
+	return topic != nil && topic.IsCalled() && !topic.Locked &&
+		(topic.ExpiresAfter <= 0 || r.clock().Sub(r.DueAt) <= topic.ExpiresAfter.Std())
 }
 
 // mayStart reports whether a call may start now: a deletion waits for it, and the lease lasts as long as the call may,
@@ -143,58 +99,7 @@ func (r *reservation) mayStart(ttr time.Duration) bool {
 	return now.Sub(r.asked.sent) <= r.asked.window && !now.Add(min(ttr, leaseCap)).After(r.ends)
 }
 
-// confirm extends the lease of a call that may not start, and reports whether it is held. It retries until Redis
-// answers in time, because abandoning a lease that is held would count an attempt that was not made. Meanwhile the call
-// moves aside. It fails when ctx or the source ends.
-func (s *source) confirm(ctx context.Context, r *reservation, ttr time.Duration) (held bool, err error) {
-	for backoff := minBackoff; ctx.Err() == nil && s.ctx.Err() == nil; {
-		asked := s.start.ask()
-		lease := min(ttr, leaseCap) + asked.window - store.StartWindow
-		ended, err := s.bucket.End(s.d.settles, []store.End{extended(r.Lease, lease)})
-		took := time.Since(asked.sent)
-		switch {
-		case err != nil:
-			s.d.places.stepAside(r.place)
-			pause(ctx, jittered(backoff))
-			backoff = min(2*backoff, maxBackoff)
-		case ended[0].Err != nil:
-			return false, nil
-		case took <= asked.window:
-			r.asked, r.ends = asked, asked.sent.Add(lease+store.LeaseGrace)
-			return true, nil
-		default:
-			s.follow(took)
-		}
-	}
-	return false, fmt.Errorf("confirm lease: %w", errors.Join(context.Cause(ctx), context.Cause(s.ctx)))
-}
-
-var errNotHeld = errors.New("lease expired")
-
-// begins is called once the call has a connection, just before the request is written. It confirms the lease if
-// connecting took longer than the start window.
-func (s *source) begins(ctx context.Context, r *reservation, ttr time.Duration) error {
-	if r.mayStart(ttr) {
-		return nil
-	}
-	if !r.start.CompareAndSwap(unasked, asking) && !r.start.CompareAndSwap(begun, asking) {
-		return errNotHeld
-	}
-	held, err := s.confirm(ctx, r, ttr)
-	next := begun
-	switch {
-	case err != nil:
-		next = abandoned
-	case !held:
-		err, next = errNotHeld, lost
-	}
-	if !r.start.CompareAndSwap(asking, next) {
-		return errNotHeld
-	}
-	return err
-}
-
-func (s *source) attempt(r *reservation, topic *registry.Topic, ttr time.Duration) (o *outcome) {
+func (s *reserver) attempt(r *reservation, topic *registry.Topic, ttr time.Duration) (o *outcome) {
 	n := r.Attempts + 1
 	most := r.MaxAttempts
 	if most <= 0 {
@@ -240,25 +145,6 @@ func (s *source) attempt(r *reservation, topic *registry.Topic, ttr time.Duratio
 	return o
 }
 
-// shortage logs that this host lacks descriptors or memory for calls.
-type shortage struct {
-	mu     sync.Mutex
-	logged time.Time
-}
-
-// shortageEvery is how often this is logged.
-const shortageEvery = time.Minute
-
-func (s *shortage) log(log *slog.Logger, reason string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.logged.IsZero() && time.Since(s.logged) < shortageEvery {
-		return
-	}
-	s.logged = time.Now()
-	log.Error("cannot make callbacks; their jobs wait, and no attempts are counted", "error", reason)
-}
-
 // Limits of what a job stores of an attempt, in bytes.
 const (
 	maxAnswer = 1024
@@ -271,16 +157,8 @@ const maxShown = 2048
 // maxSnoozes is the maximum of consecutive snoozes. The next one is a failure.
 const maxSnoozes = 100
 
-// A job whose topic cannot be called, for example because its retry_if is no longer valid, waits until the topic is
-// corrected. No attempt is counted, but the topic's breaker opens, so that its backlog causes little load and an alert
-// is raised.
-const (
-	uncallable    = "topic"
-	uncallableFor = time.Minute
-)
-
 // decide sets the verb of a call's outcome.
-func (s *source) decide(o *outcome, out *callback.Outcome, topic *registry.Topic, n, most int) {
+func (s *reserver) decide(o *outcome, out *callback.Outcome, topic *registry.Topic, n, most int) {
 	switch {
 	case out.Reason == uncallable:
 		o.Verb, o.Delay = store.Snooze, uncallableFor
@@ -309,7 +187,7 @@ func retryDelay(j *store.Job, topic *registry.Topic, n int) time.Duration {
 	return topic.RetryDelay(n)
 }
 
-func (s *source) call(r *reservation, topic *registry.Topic, ttr time.Duration, n, most int) (out callback.Outcome) {
+func (s *reserver) call(r *reservation, topic *registry.Topic, ttr time.Duration, n, most int) (out callback.Outcome) {
 	defer func() {
 		if p := recover(); p != nil {
 			s.d.opts.Logger.Error("callback panicked",
@@ -326,7 +204,12 @@ func (s *source) call(r *reservation, topic *registry.Topic, ttr time.Duration, 
 		Topic: r.Topic, ID: r.ID, Body: r.Body, ContentType: r.ContentType, Headers: r.Headers,
 		Priority: r.Priority.String(),
 		Attempt:  n, MaxAttempts: most, DueAt: r.DueAt, CreatedAt: r.CreatedAt, Timeout: ttr,
-		Begin: func() error { return s.begins(s.d.calls, r, ttr) },
+		Begin: func() error {
+			if r.mayStart(ttr) {
+				return nil
+			}
+			return s.confirmConnected(s.d.calls, r, ttr)
+		},
 		Judging: func() {
 			time.AfterFunc(judgeAfter, func() {
 				s.d.places.stepAside(r.place)
@@ -345,9 +228,4 @@ func cut(s string, n int) string {
 		}
 	}
 	return strings.ToValidUTF8(s, "\uFFFD")
-}
-
-var journalOutcomes = map[store.Verb]journal.Outcome{
-	store.Done: journal.Done, store.Retry: journal.Retry, store.Snooze: journal.Snooze, store.Bury: journal.Dead,
-	store.Expire: journal.Expired,
 }

@@ -165,36 +165,26 @@ func (d *Dispatcher) recordActivity() (stop func()) {
 	}
 }
 
-// buckets returns the buckets in use. Their sources share the places.
+// buckets returns the buckets in use. Their reservers share the places.
 func (d *Dispatcher) buckets() []Bucket {
 	list := d.opts.Buckets()
 	d.places.divide(len(list))
 	return list
 }
 
-// serve runs the source of a bucket and passes its wake-ups to it.
+// serve runs the reserver of a bucket and passes its wake-ups to it.
 func (d *Dispatcher) serve(ctx context.Context, b Bucket) {
-	src := newSource(ctx, d, b)
+	r := newReserver(ctx, d, b)
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	wg.Go(src.run)
+	wg.Go(r.run)
 	wake := b.Wakeups(ctx)
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case w := <-wake:
-			src.woken(w)
+			r.woken(w)
 		}
-	}
-}
-
-func (s *source) woken(w store.Wakeup) {
-	switch w.Kind {
-	case store.WakeReconnect:
-		s.start.end()
-		s.wakeUp()
-	case store.WakeDispatcher:
-		s.wakeUp()
 	}
 }

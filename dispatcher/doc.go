@@ -1,8 +1,8 @@
 // Package dispatcher reserves ready jobs, calls their topics' endpoints and settles the outcomes.
 //
-//	source (one per shard and bucket) ── reserve ──▶ call (one goroutine per job) ── outcome ──▶ settler ── settle
-//	   ▲ wake-up, poll, place that is free again ──────┘                                            │
-//	   └───────────────── nothing is reserved while the shard does not accept outcomes ─────────────┘
+//	reserver (one per shard and bucket) ── reserve ──▶ call (one goroutine per job) ── outcome ──▶ settler ── settle
+//	   ▲ wake-up, poll, place that is free again ────────┘                                            │
+//	   └─────────────────── nothing is reserved while the shard does not accept outcomes ─────────────┘
 //
 // # Places
 //
@@ -48,4 +48,14 @@
 //
 // During a stop, the first two are retried a little longer, and the jobs they return are released. When a shard is
 // removed, all three are abandoned.
+//
+// # Reading order
+//
+//	dispatcher.go, reserver.go what runs; when a reserver reserves
+//	reserve.go                 a reserve, and the start of its jobs' calls; startwindow.go until when these may start
+//	places.go, take.go         places of calls; how many a reserve takes, and for which topics
+//	workers.go, call.go        a call and its outcome; endpoint.go the topic and its endpoint
+//	refuse.go, unknown.go      jobs that are not called
+//	lease.go                   confirms and extends leases of calls
+//	settler.go                 outcomes; report.go and metrics.go are for people
 package dispatcher

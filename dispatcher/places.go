@@ -1,7 +1,6 @@
 package dispatcher
 
 import (
-	"context"
 	"strings"
 	"sync"
 	"time"
@@ -15,15 +14,15 @@ type places struct {
 	spare   int // beyond total, for topics that hold none
 	weights [3]int
 
-	mu      sync.Mutex
-	free    int // less than 0: spare places in use
-	sources int
-	held    map[string]int    // by topic: calls in places or aside
-	aside   [3]map[string]int // by priority and topic: calls that hang
-	moved   [3]int            // calls aside by priority
-	freedAt time.Time
-	freed   chan struct{} // closed and replaced when places become free
-	ended   chan struct{} // closed and replaced when calls free their places, not when unused ones are returned
+	mu        sync.Mutex
+	free      int // less than 0: spare places in use
+	reservers int
+	held      map[string]int    // by topic: calls in places or aside
+	aside     [3]map[string]int // by priority and topic: calls that hang
+	moved     [3]int            // calls aside by priority
+	freedAt   time.Time
+	freed     chan struct{} // closed and replaced when places become free
+	ended     chan struct{} // closed and replaced when calls free their places, not when unused ones are returned
 }
 
 const (
@@ -41,7 +40,7 @@ const (
 
 func newPlaces(n int, pattern string) *places {
 	p := &places{
-		total: n, spare: (n + spareShare/2) / spareShare, free: n, sources: 1, held: map[string]int{},
+		total: n, spare: (n + spareShare/2) / spareShare, free: n, reservers: 1, held: map[string]int{},
 		freed: make(chan struct{}), ended: make(chan struct{}),
 	}
 	for i := range p.weights {
@@ -70,89 +69,6 @@ func (p *places) inFlight() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.total - p.free + p.moved[0] + p.moved[1] + p.moved[2]
-}
-
-// pollEvery returns how often a source polls without wake-ups. It keeps all sources together below five commands a
-// second.
-func (p *places) pollEvery() time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return min(max(time.Second, time.Duration(p.sources)*300*time.Millisecond), maxPoll)
-}
-
-// maxPoll bounds the delay of a job whose wake-up was lost.
-const maxPoll = 10 * time.Second
-
-// divide sets the number of sources that share the free places.
-func (p *places) divide(sources int) {
-	p.mu.Lock()
-	p.sources = max(1, sources)
-	p.mu.Unlock()
-}
-
-// take waits for free places and takes a fair part of them, at most limit. If none becomes free in time, it takes spare
-// ones. It returns 0 when ctx is done.
-func (p *places) take(ctx context.Context, limit int) (n int, spare bool) {
-	var gather, starve <-chan time.Time
-	for {
-		p.mu.Lock()
-		// Enough to be worth a round trip, or all that became free in the meantime.
-		if p.free >= max(1, p.total/8) || (p.free > 0 && gather == nil && p.free == p.total) {
-			n = p.grab(limit, p.free)
-			p.mu.Unlock()
-			return n, false
-		}
-		if p.free > 0 && gather == nil {
-			gather = time.After(batchWait)
-		}
-		if p.free <= 0 && starve == nil && p.spare > 0 {
-			starve = time.After(max(starveFor-time.Since(p.freedAt), time.Millisecond))
-		}
-		freed := p.freed
-		p.mu.Unlock()
-		select {
-		case <-ctx.Done():
-			return 0, false
-		case <-freed:
-		case <-gather:
-			if n = p.grabFree(limit, false); n > 0 {
-				return n, false
-			}
-			gather = nil
-		case <-starve:
-			if n = p.grabFree(limit, true); n > 0 {
-				return n, true
-			}
-			starve = time.After(starveFor)
-		}
-	}
-}
-
-func (p *places) grabFree(limit int, spare bool) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !spare {
-		return p.grab(limit, p.free)
-	}
-	if p.free > 0 || time.Since(p.freedAt) < starveFor {
-		return 0
-	}
-	return p.grab(limit, p.free+p.spare)
-}
-
-func (p *places) grab(limit, free int) int {
-	n := min(limit, (max(0, free)+p.sources-1)/p.sources)
-	p.free -= n
-	return n
-}
-
-// book takes places for up to n jobs that the dispatcher already has, and returns how many were free.
-func (p *places) book(n int) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	n = min(n, max(0, p.free))
-	p.free -= n
-	return n
 }
 
 // use assigns a taken place to a job.
@@ -219,45 +135,4 @@ func (p *places) returned(n int) {
 	}
 	close(p.freed)
 	p.freed = make(chan struct{})
-}
-
-// callEnds returns a channel that is closed when the next call frees its place.
-func (p *places) callEnds() <-chan struct{} {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.ended
-}
-
-// shares returns how many jobs of any one topic may fill n taken places, and lower bounds for some topics.
-func (p *places) shares(n int, spare bool) (most int, others map[string]int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	others = map[string]int{}
-	if spare {
-		for topic := range p.held {
-			others[topic] = 0
-		}
-		return 1, others
-	}
-	for priority, topics := range p.aside {
-		left := p.mayMoveAside(priority)
-		for topic, has := range topics {
-			if more := max(0, alpha*left-has); more < n {
-				others[topic] = more
-			}
-		}
-	}
-	return n, others
-}
-
-// mayMoveAside returns how many more calls of a priority may move aside: its share, by weight, among the priorities
-// that have calls aside.
-func (p *places) mayMoveAside(priority int) int {
-	sum := 0
-	for i, n := range p.moved {
-		if n > 0 {
-			sum += p.weights[i]
-		}
-	}
-	return max(0, asideRatio*p.total*p.weights[priority]/max(1, sum)-p.moved[priority])
 }

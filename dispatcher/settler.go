@@ -8,16 +8,15 @@ import (
 
 	"github.com/wakecall/wakecall/internal/batch"
 	"github.com/wakecall/wakecall/internal/journal"
-	"github.com/wakecall/wakecall/internal/observe/activity"
 	"github.com/wakecall/wakecall/internal/store"
 )
 
 // A settler sends outcomes to Redis in batches. A batch is retried until Redis answers; the script ignores jobs that
 // are already settled. An outcome holds no place.
 type settler struct {
-	src     *source
-	batches *batch.Batcher[*outcome, struct{}]
-	sending sync.WaitGroup
+	reserver *reserver
+	batches  *batch.Batcher[*outcome, struct{}]
+	sending  sync.WaitGroup
 
 	mu        sync.Mutex
 	unsettled int           // outcomes that are not settled yet
@@ -27,8 +26,8 @@ type settler struct {
 
 const settleLimit = store.ReserveLimit
 
-func newSettler(src *source) *settler {
-	s := &settler{src: src}
+func newSettler(r *reserver) *settler {
+	s := &settler{reserver: r}
 	s.batches = batch.New(batch.Options{
 		Calls: 2, Jobs: settleLimit, SecondAt: 32,
 		Waiting: math.MaxInt, // accepting bounds them
@@ -93,7 +92,7 @@ func (s *settler) settle(_ int, requests []*batch.Request[*outcome, struct{}]) {
 	for i, r := range requests {
 		batch[i] = r.Value
 	}
-	s.tell(batch)
+	s.report(batch)
 	s.record(batch, false)
 	list := make([]store.End, len(batch))
 	for i, o := range batch {
@@ -102,7 +101,7 @@ func (s *settler) settle(_ int, requests []*batch.Request[*outcome, struct{}]) {
 	ended := s.send(list)
 	for i, o := range batch {
 		if ended == nil || ended[i].Err != nil {
-			s.src.d.metrics.lost.Inc()
+			s.reserver.d.metrics.lost.Inc()
 		} else if o.dies() {
 			o.job.Revision = ended[i].Revision
 		}
@@ -114,25 +113,13 @@ func (s *settler) settle(_ int, requests []*batch.Request[*outcome, struct{}]) {
 // dies reports whether an outcome makes its job dead.
 func (o *outcome) dies() bool { return o.Verb == store.Bury || o.Verb == store.Expire }
 
-// tell counts outcomes in the metrics and passes the attempts to the activity recorder.
-func (s *settler) tell(batch []*outcome) {
-	d := s.src.d
-	for _, o := range batch {
-		d.metrics.outcome(o)
-	}
-	if d.opts.Activity != nil {
-		d.opts.Activity.Record(s.src.bucket, attempts(batch))
-	}
-}
-
 // send retries a batch until Redis answers. It gives up and returns nil when the dispatcher ends, or soon after the
-// shard was removed. A lease that a retry reports as lost may have been settled by an
-// earlier call.
+// shard was removed. A lease that a retry reports as lost may have been settled by an earlier call.
 func (s *settler) send(list []store.End) []store.Ended {
-	d := s.src.d
+	d := s.reserver.d
 	failed := false
 	for backoff, left := minBackoff, lastTries; ; backoff = min(2*backoff, maxBackoff) {
-		ended, err := s.src.bucket.End(d.settles, list)
+		ended, err := s.reserver.bucket.End(d.settles, list)
 		if err == nil {
 			return ended
 		}
@@ -141,16 +128,16 @@ func (s *settler) send(list []store.End) []store.Ended {
 			s.fails(1)
 			defer s.fails(-1)
 			d.opts.Logger.Warn("cannot settle outcomes; retrying",
-				"shard", s.src.bucket.Name(), "jobs", len(list), "error", err)
+				"shard", s.reserver.bucket.Name(), "jobs", len(list), "error", err)
 		}
 		d.metrics.settleRetries.Inc()
-		if s.src.removed() {
+		if s.reserver.removed() {
 			backoff = minBackoff
 			left--
 		}
 		if pause(d.settles, jittered(backoff)); d.settles.Err() != nil || left == 0 {
 			d.opts.Logger.Error("outcomes not settled; their jobs are called again when their leases expire",
-				"shard", s.src.bucket.Name(), "jobs", len(list), "error", err)
+				"shard", s.reserver.bucket.Name(), "jobs", len(list), "error", err)
 			return nil
 		}
 	}
@@ -160,7 +147,7 @@ func (s *settler) send(list []store.End) []store.Ended {
 // so that a delivery is recorded whatever happens. Deaths are recorded afterwards, because settling assigns a death the
 // revision that orders it. A journal that cannot be written does not stop jobs.
 func (s *settler) record(batch []*outcome, deaths bool) {
-	d := s.src.d
+	d := s.reserver.d
 	var lines []journal.AttemptLine
 	for _, o := range batch {
 		if o.Verb == store.Release || o.dies() != deaths {
@@ -188,157 +175,7 @@ func (s *settler) record(batch []*outcome, deaths bool) {
 	}
 }
 
-// attempts converts a batch for the activity recorder.
-func attempts(batch []*outcome) []activity.Attempt {
-	list := make([]activity.Attempt, 0, len(batch))
-	for _, o := range batch {
-		if o.Verb == store.Release {
-			continue
-		}
-		j := o.job
-		a := activity.Attempt{
-			Topic: j.Topic, ID: j.ID, N: o.Lease.Attempt, Shard: j.Shard, LateMS: 1000 * o.late,
-			Outcome: string(journalOutcomes[o.Verb]), Reason: o.reason,
-			Answer: o.answer, Priority: j.Priority, First: j.Attempts == 0 && j.Snoozes == 0,
-		}
-		if made := o.Attempt; made != nil {
-			a.Called, a.StartedAt, a.TookMS = true, made.StartedAt, made.TookMS
-			a.Status, a.Error = made.Status, made.Error
-		}
-		list = append(list, a)
-	}
-	return list
-}
-
-// An extender extends the leases of calls that may take longer than their first lease.
-type extender struct {
-	src *source
-
-	mu   sync.Mutex
-	held map[*store.Lease]*hold
-	some chan struct{} // receives when there may be a lease to extend
-
-	failed bool // the last call failed; used only by run
-}
-
-type hold struct {
-	renew time.Time // monotonic
-	end   time.Time // of the call's TTR, or far if it waits for the turn of its retry_if
-}
-
-// hold extends the lease of a reservation until the returned function is called. The first lease outlasts a short call,
-// see mayStart, unless the evaluation of its retry_if waits, see prolong.
-func (x *extender) hold(r *reservation, ttr time.Duration, judged bool) (stop func()) {
-	if ttr <= leaseCap && !judged {
-		return func() {}
-	}
-	now := time.Now()
-	h := &hold{renew: now.Add(min(ttr, leaseCap) / 3)}
-	if ttr > leaseCap {
-		h.end = now.Add(ttr)
-	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if len(x.held) == 0 {
-		x.tick()
-	}
-	x.held[r.Lease] = h
-	return func() {
-		x.mu.Lock()
-		defer x.mu.Unlock()
-		delete(x.held, r.Lease)
-	}
-}
-
-// maxJudging is longer than any evaluation waits.
-const maxJudging = time.Hour
-
-// prolong extends the lease of a call whose retry_if waits, also beyond the TTR. It does nothing if the call has ended.
-func (x *extender) prolong(r *reservation) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if h := x.held[r.Lease]; h != nil {
-		h.end = time.Now().Add(maxJudging)
-		x.tick()
-	}
-}
-
-func (x *extender) tick() {
-	select {
-	case x.some <- struct{}{}:
-	default:
-	}
-}
-
-// run extends leases every second while there are any, and when one is prolonged.
-func (x *extender) run(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-x.some:
-		}
-		for !x.empty() {
-			select {
-			case <-ctx.Done():
-				return
-			case <-x.some:
-			case <-time.After(time.Second):
-			}
-			for list := x.due(); len(list) > 0 && x.extend(ctx, list); list = x.due() {
-			}
-		}
-	}
-}
-
-func (x *extender) empty() bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return len(x.held) == 0
-}
-
-func (x *extender) due() []*store.Lease {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	now := time.Now()
-	var list []*store.Lease
-	for l, h := range x.held {
-		if now.After(h.renew) && now.Before(h.end) && len(list) < settleLimit {
-			h.renew = now.Add(leaseCap / 3)
-			list = append(list, l)
-		}
-	}
-	return list
-}
-
-// extended makes a lease end d plus queue.LeaseGrace from now.
-func extended(l *store.Lease, d time.Duration) store.End {
-	return store.End{Lease: l, Verb: store.Extend, Delay: d + store.LeaseGrace}
-}
-
-// extend extends leases and reports whether Redis answered. If not, the next round retries. A lost lease is detected
-// when its job is settled.
-func (x *extender) extend(ctx context.Context, leases []*store.Lease) bool {
-	list := make([]store.End, len(leases))
-	for i, l := range leases {
-		list[i] = extended(l, leaseCap)
-	}
-	_, err := x.src.bucket.End(ctx, list)
-	if err == nil {
-		x.failed = false
-		return true
-	}
-	if !x.failed {
-		x.src.d.opts.Logger.Warn("cannot extend leases; retrying",
-			"shard", x.src.bucket.Name(), "leases", len(leases), "error", err)
-	}
-	x.failed = true
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	for _, l := range leases {
-		if h := x.held[l]; h != nil {
-			h.renew = time.Time{}
-		}
-	}
-	return false
+var journalOutcomes = map[store.Verb]journal.Outcome{
+	store.Done: journal.Done, store.Retry: journal.Retry, store.Snooze: journal.Snooze, store.Bury: journal.Dead,
+	store.Expire: journal.Expired,
 }

@@ -13,7 +13,7 @@ type request struct {
 	window time.Duration
 }
 
-// startWindow is the start window of a source. It follows what Redis takes to answer: if that were never less than
+// startWindow is the start window of a reserver. It follows what Redis takes to answer: if that were never less than
 // the window, no call could start.
 type startWindow struct {
 	widening sync.Mutex // held while a wider window is stored
@@ -56,7 +56,7 @@ func (w *startWindow) wants(took time.Duration) bool {
 }
 
 // follow adapts the start window to the time that an answer took.
-func (s *source) follow(took time.Duration) {
+func (s *reserver) follow(took time.Duration) {
 	w := &s.start
 	if took > store.StartWindow {
 		w.widening.Lock() // so that of many late answers one stores it

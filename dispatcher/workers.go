@@ -11,14 +11,14 @@ type workers struct {
 }
 
 type work struct {
-	src *source
-	r   *reservation
+	reserver *reserver
+	r        *reservation
 }
 
 func newWorkers() *workers { return &workers{free: make(chan work), end: make(chan struct{})} }
 
 // do gives a reservation to a free worker, or to a new one. There are never more workers than concurrent reservations.
-func (w *workers) do(s *source, r *reservation) {
+func (w *workers) do(s *reserver, r *reservation) {
 	select {
 	case w.free <- work{s, r}:
 	default:
@@ -28,7 +28,7 @@ func (w *workers) do(s *source, r *reservation) {
 
 func (w *workers) run(next work) {
 	for {
-		next.src.handle(next.r)
+		next.reserver.handle(next.r)
 		next = work{}
 		select {
 		case next = <-w.free:

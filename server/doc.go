@@ -1,10 +1,13 @@
 // Package server is Wakecall's HTTP API. It authenticates and validates requests and passes them to the queue and the
 // registry.
 //
-// A request passes through one middleware (middleware.go: request id, metrics, panics), its route (routes.go: token,
-// rights, path, query) and a handler. Handlers return errors. Only fail in problem.go turns an error into an answer, so
-// every refusal is RFC 9457 problem+json. Requests are structs; request.go has the types of their fields, and keeps a
-// job's body byte for byte. Answers are the views in answer.go.
+// A request passes through one middleware (middleware.go: request id, metrics, panics), its route (call.go: token,
+// rights, path, query; routes.go lists all routes) and a handler. Handlers return errors. Only fail in problem.go turns
+// an error into an answer, so every refusal is RFC 9457 problem+json.
+//
+// Requests are structs. request.go decodes them, and keeps a job's body byte for byte; malformed.go explains why one
+// cannot be decoded. times.go and values.go have the types of fields. Answers are views: jobview.go has that of a job,
+// wholejob.go that of a job with its body and history.
 //
 // # Stopping
 //

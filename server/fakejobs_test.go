@@ -341,6 +341,6 @@ func (f *fakeJobs) Standing(context.Context, *store.Job) (observe.Standing, bool
 	return f.standing, true, nil
 }
 
-func (f *fakeJobs) Workers(context.Context, string) (store.Workers, error) {
-	return store.Workers{}, nil
+func (f *fakeJobs) Workers(context.Context, string) (queue.Workers, error) {
+	return queue.Workers{}, nil
 }

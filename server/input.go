@@ -1,11 +1,7 @@
 package server
 
 import (
-	"net/url"
 	"time"
-
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/store"
@@ -38,36 +34,26 @@ type memberRequest struct {
 	pushRequest
 }
 
-// options reads the query of a raw push. A value that looks like a JSON number is read as a number, any other as a
-// string.
-func (r *pushRequest) options(query url.Values) error {
-	if len(query) == 0 {
-		return nil
+// jobID is the id of a push.
+type jobID string
+
+// UnmarshalText checks the id.
+func (i *jobID) UnmarshalText(text []byte) error {
+	if len(text) == 0 {
+		return badValue("must not be empty; omit it to generate one")
 	}
-	options := map[string]jsontext.Value{}
-	for name, texts := range query {
-		option, err := optionValue(name, texts[0])
-		if err != nil {
-			return badField(name, "not valid UTF-8")
-		}
-		options[name] = option
+	if err := store.CheckID(string(text)); err != nil {
+		return badValue("%v", err)
 	}
-	data, err := json.Marshal(options)
-	if err != nil {
-		return err
-	}
-	return decode(data, r)
+	*i = jobID(text)
+	return nil
 }
 
-func optionValue(name, text string) (jsontext.Value, error) {
-	if v := jsontext.Value(text); v.Kind() == jsontext.KindNumber && v.IsValid() {
-		return v, nil
+func checkID(field, id string) error {
+	if err := store.CheckID(id); err != nil {
+		return badField(field, "%v", err)
 	}
-	// An unencoded plus sign arrives as a space. It can only be the sign of the time zone.
-	if at := len(text) - len("+00:00"); name == "due_at" && at > 0 && text[at] == ' ' {
-		text = text[:at] + "+" + text[at+1:]
-	}
-	return jsontext.AppendQuote(nil, text)
+	return nil
 }
 
 // jsonBody returns the body of a push in JSON.
@@ -159,30 +145,4 @@ func topicPriority(topic *registry.Topic) store.Priority {
 		return store.Normal
 	}
 	return p
-}
-
-// change returns the change that a PATCH requests.
-func (r *changeRequest) change(request []byte, maxBody int) (store.Change, error) {
-	var change store.Change
-	if !r.Body.given && !r.Delay.given && !r.DueAt.given && !r.Priority.given {
-		return change, badValue("nothing to change: one or more of body, delay, due_at, priority is required")
-	}
-	if err := r.checkTime(); err != nil {
-		return change, err
-	}
-	if r.DueAt.given {
-		change.DueAt = (*time.Time)(&r.DueAt.value)
-	}
-	if r.Delay.given {
-		change.Delay = (*time.Duration)(&r.Delay.value)
-	}
-	if r.Priority.given {
-		change.Priority = (*store.Priority)(&r.Priority.value)
-	}
-	if r.Body.given {
-		body := r.Body.of(request)
-		change.Body = &body
-		return change, checkSize(body, maxBody)
-	}
-	return change, nil
 }

@@ -11,14 +11,6 @@ import (
 	"github.com/wakecall/wakecall/internal/store"
 )
 
-// writable refuses an edit while the journal cannot be written.
-func (s *Server) writable() error {
-	if err := s.healthy(); err != nil {
-		return unavailable(err, 5*time.Second, "journal not writable, so nothing is accepted: %v", err)
-	}
-	return nil
-}
-
 // shardRetry is how long a client should wait before it asks again for a job whose shard does not answer.
 const shardRetry = time.Second
 
@@ -65,6 +57,32 @@ func (s *Server) changeJob(c *call) error {
 		body.lent = false
 		return s.answerJob(c, http.StatusOK, job)
 	})
+}
+
+// change returns the change that a PATCH requests.
+func (r *changeRequest) change(request []byte, maxBody int) (store.Change, error) {
+	var change store.Change
+	if !r.Body.given && !r.Delay.given && !r.DueAt.given && !r.Priority.given {
+		return change, badValue("nothing to change: one or more of body, delay, due_at, priority is required")
+	}
+	if err := r.checkTime(); err != nil {
+		return change, err
+	}
+	if r.DueAt.given {
+		change.DueAt = (*time.Time)(&r.DueAt.value)
+	}
+	if r.Delay.given {
+		change.Delay = (*time.Duration)(&r.Delay.value)
+	}
+	if r.Priority.given {
+		change.Priority = (*store.Priority)(&r.Priority.value)
+	}
+	if r.Body.given {
+		body := r.Body.of(request)
+		change.Body = &body
+		return change, checkSize(body, maxBody)
+	}
+	return change, nil
 }
 
 func (s *Server) deleteJob(c *call) error {

@@ -1,3 +1,4 @@
+//wakecall:figures
 package server
 
 import (
@@ -88,4 +89,38 @@ func (m *counters) ended(verb string, err error) {
 		result = resultUnavailable
 	}
 	m.leases.WithLabelValues(verb, result).Inc()
+}
+
+// label returns the topic label for metrics: the namespace's name if there is one, since clients can create any number
+// of topics there.
+func (s *Server) label(topic string) string {
+	if ns := s.registry.Snapshot().Namespace(topic); ns != nil {
+		return ns.Name
+	}
+	return topic
+}
+
+// countPush counts a push of a topic. The topic must be registered, because clients could invent any number of names.
+func (s *Server) countPush(topic, result string) { s.metrics.pushes.Inc(s.label(topic), result) }
+
+func storedResult(p *store.Push, r *store.Result) string {
+	switch {
+	case !r.Duplicate:
+		return resultCreated
+	case p.OnDuplicate == store.Replace:
+		return resultReplaced
+	}
+	return resultDuplicate
+}
+
+func resultOf(err error) string {
+	switch p := problemOf(err); {
+	case p.Status < http.StatusInternalServerError:
+		return resultRefused
+	case p.ID != "":
+		return resultUnsafe
+	case p.Status == http.StatusServiceUnavailable:
+		return resultUnavailable
+	}
+	return resultError
 }

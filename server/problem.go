@@ -43,6 +43,28 @@ func (p *Problem) Unwrap() error { return p.cause }
 
 func (p *Problem) title() string { return cmp.Or(p.Title, http.StatusText(p.Status)) }
 
+// problemView is the JSON of a Problem (RFC 9457). Within a batch it has no type and no request id.
+type problemView struct {
+	Type      string `json:"type,omitzero"`
+	Title     string `json:"title"`
+	Status    int    `json:"status"`
+	Detail    string `json:"detail"`
+	Field     string `json:"field,omitzero"`
+	ID        string `json:"id,omitzero"`
+	RequestID string `json:"request_id,omitzero"`
+}
+
+// document returns the problem as the whole answer to a request.
+func (p *Problem) document(requestID string) *problemView {
+	v := p.view()
+	v.Type, v.RequestID = "about:blank", requestID
+	return &v
+}
+
+func (p *Problem) view() problemView {
+	return problemView{Title: p.title(), Status: p.Status, Detail: p.Detail, Field: p.Field, ID: p.ID}
+}
+
 // badValue refuses a malformed value.
 func badValue(format string, args ...any) *Problem {
 	return &Problem{Status: http.StatusBadRequest, Detail: fmt.Sprintf(format, args...)}

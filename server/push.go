@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -62,32 +63,6 @@ func (s *Server) pushJSON(c *call) error {
 	})
 }
 
-// rawOptions are the query parameters of a raw push.
-var rawOptions = []string{"delay", "due_at", "priority", "ttr", "max_attempts", "on_duplicate", "ttl", "expires_at"}
-
-func (s *Server) pushRaw(c *call) error {
-	if err := c.readID(); err != nil {
-		return err
-	}
-	var r pushRequest
-	if err := r.options(c.query); err != nil {
-		return err
-	}
-	r.ID.value = jobID(c.id)
-	contentType, err := parseContentType(c.Request().Header.Get(echo.HeaderContentType))
-	if err != nil {
-		return err
-	}
-	return s.withBody(c, int64(s.limits.MaxBody), func(body *buffer) error {
-		p, err := r.push(c.topic, body.b, s.limits.MaxBody)
-		if err != nil {
-			return err
-		}
-		p.ContentType = contentType
-		return s.store(c, &p, body)
-	})
-}
-
 // store pushes the job and answers.
 func (s *Server) store(c *call, p *store.Push, body *buffer) error {
 	if err := s.writable(); err != nil {
@@ -111,6 +86,14 @@ func (s *Server) store(c *call, p *store.Push, body *buffer) error {
 	return s.answer(c, status, viewOfPushed(&result))
 }
 
+// writable refuses an edit while the journal cannot be written.
+func (s *Server) writable() error {
+	if err := s.healthy(); err != nil {
+		return unavailable(err, 5*time.Second, "journal not writable, so nothing is accepted: %v", err)
+	}
+	return nil
+}
+
 // jobPath returns the path of a job. It encodes the ids . and .., which would be resolved as relative paths.
 func jobPath(topic, id string) string {
 	escaped := url.PathEscape(id)
@@ -118,28 +101,6 @@ func jobPath(topic, id string) string {
 		escaped = strings.ReplaceAll(id, ".", "%2E")
 	}
 	return "/v1/topics/" + topic + "/jobs/" + escaped
-}
-
-func storedResult(p *store.Push, r *store.Result) string {
-	switch {
-	case !r.Duplicate:
-		return resultCreated
-	case p.OnDuplicate == store.Replace:
-		return resultReplaced
-	}
-	return resultDuplicate
-}
-
-func resultOf(err error) string {
-	switch p := problemOf(err); {
-	case p.Status < http.StatusInternalServerError:
-		return resultRefused
-	case p.ID != "":
-		return resultUnsafe
-	case p.Status == http.StatusServiceUnavailable:
-		return resultUnavailable
-	}
-	return resultError
 }
 
 // pushProblem explains why the queue refused a push.
@@ -160,6 +121,3 @@ func pushProblem(r *store.Result, p *store.Push) error {
 	}
 	return err
 }
-
-// countPush counts a push of a topic. The topic must be registered, because clients could invent any number of names.
-func (s *Server) countPush(topic, result string) { s.metrics.pushes.Inc(s.label(topic), result) }

@@ -150,15 +150,6 @@ func (s *Server) reserve(c *call, ask pull.Request, topics []*registry.Topic) er
 	return nil
 }
 
-// label returns the topic label for metrics: the namespace's name if there is one, since clients can create any number
-// of topics there.
-func (s *Server) label(topic string) string {
-	if ns := s.registry.Snapshot().Namespace(topic); ns != nil {
-		return ns.Name
-	}
-	return topic
-}
-
 // release releases jobs that did not reach their worker.
 func (s *Server) release(c *call, jobs []store.Job) {
 	for _, d := range s.opts.Workers.End(context.WithoutCancel(c.ctx()), store.Released(jobs)) {

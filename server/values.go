@@ -1,147 +1,18 @@
 package server
 
 import (
-	"errors"
 	"maps"
 	"math"
-	"mime"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/store"
 )
-
-const maxContentTypeBytes = 127
-
-// jobID is the id of a push.
-type jobID string
-
-// UnmarshalText checks the id.
-func (i *jobID) UnmarshalText(text []byte) error {
-	if len(text) == 0 {
-		return badValue("must not be empty; omit it to generate one")
-	}
-	if err := store.CheckID(string(text)); err != nil {
-		return badValue("%v", err)
-	}
-	*i = jobID(text)
-	return nil
-}
-
-func checkID(field, id string) error {
-	if err := store.CheckID(id); err != nil {
-		return badField(field, "%v", err)
-	}
-	return nil
-}
-
-// Durations are Go durations in text, or numbers of seconds. Each kind has its own limits.
-type (
-	delay     time.Duration
-	ttr       time.Duration // a push is also checked against its topic's limit
-	ttl       time.Duration
-	retryWait time.Duration
-	pullWait  time.Duration
-)
-
-// UnmarshalJSON rounds up, because a job must never be early.
-func (d *delay) UnmarshalJSON(v []byte) error {
-	read, err := durationBetween(v, 0, store.MaxDelay)
-	if rest := read % time.Millisecond; rest != 0 {
-		read += time.Millisecond - rest
-	}
-	*d = delay(read)
-	return err
-}
-
-func (d *ttr) UnmarshalJSON(v []byte) error {
-	read, err := durationBetween(v, registry.MinTTR, registry.MaxPullTTR)
-	*d = ttr(read.Truncate(time.Millisecond))
-	return err
-}
-
-func (d *ttl) UnmarshalJSON(v []byte) error {
-	read, err := durationBetween(v, time.Millisecond, store.MaxDelay)
-	*d = ttl(read.Truncate(time.Millisecond))
-	return err
-}
-
-func (d *retryWait) UnmarshalJSON(v []byte) error {
-	read, err := durationBetween(v, 0, registry.MaxRetryWait)
-	*d = retryWait(read)
-	return err
-}
-
-func (d *pullWait) UnmarshalJSON(v []byte) error {
-	read, err := durationBetween(v, 0, maxWait)
-	*d = pullWait(read)
-	return err
-}
-
-func durationBetween(v jsontext.Value, low, high time.Duration) (time.Duration, error) {
-	if kind := v.Kind(); kind != jsontext.KindNumber && kind != jsontext.KindString {
-		return 0, badValue(`must be a duration like "30m" or a number of seconds, got %s`, kindName(kind))
-	}
-	var d registry.Duration
-	err := d.UnmarshalJSON(v)
-	switch {
-	case errors.Is(err, registry.ErrTooLarge), err == nil && (d.Std() < low || d.Std() > high):
-		return 0, rangeError("must be between %s and %s, got %s", low, limitText(high), clip(string(v)))
-	case err != nil:
-		return 0, badValue("%v", err)
-	}
-	return d.Std(), nil
-}
-
-func limitText(d time.Duration) string {
-	if d == store.MaxDelay {
-		return "10 years"
-	}
-	return d.String()
-}
-
-// moment is an instant: RFC 3339 in text, or Unix milliseconds.
-type moment time.Time
-
-// UnmarshalJSON rounds up, because a job must never be early.
-func (m *moment) UnmarshalJSON(v []byte) error {
-	t, err := parseInstant(v)
-	if err != nil {
-		return err
-	}
-	if time.Until(t) > store.MaxDelay { // the queue checks it again by Redis's clock
-		return rangeError("must be at most 10 years ahead")
-	}
-	if t.Year() < 1 {
-		t = time.Unix(0, 0) // the exact time in the past does not matter
-	}
-	if down := t.Truncate(time.Millisecond); !down.Equal(t) {
-		t = down.Add(time.Millisecond)
-	}
-	*m = moment(t)
-	return nil
-}
-
-func parseInstant(v jsontext.Value) (time.Time, error) {
-	switch v.Kind() {
-	case jsontext.KindNumber:
-		ms, err := parseInteger(string(v))
-		return time.UnixMilli(ms), err
-	case jsontext.KindString:
-		text, _ := jsontext.AppendUnquote(nil, v)
-		t, err := time.Parse(time.RFC3339Nano, string(text))
-		if err != nil {
-			return t, badValue("must be an instant like 2030-01-31T08:00:00Z, got %q", clip(string(text)))
-		}
-		return t, nil
-	}
-	return time.Time{}, badValue("must be an RFC 3339 string or Unix milliseconds, got %s", kindName(v.Kind()))
-}
 
 // integer also accepts 3.0 and 3e2, since JSON has only one kind of number.
 type integer int64
@@ -222,24 +93,39 @@ func oneOf[T any](text []byte, words map[string]T, value *T) error {
 	return nil
 }
 
-// parseContentType validates the media type of a raw body. The default, application/json, is not stored.
-func parseContentType(value string) (string, error) {
-	value = strings.TrimSpace(value)
-	if value == "" || value == "application/json" {
-		return "", nil
+// list is a field of a request that is an array with a limited number of items, so that a long array of empty items
+// cannot exhaust memory.
+type list[T any] struct {
+	items []T
+	most  int
+	given bool
+}
+
+// UnmarshalJSONFrom reads the items one by one.
+func (l *list[T]) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	if l.given {
+		return errDuplicateField()
 	}
-	const field = "Content-Type"
-	if len(value) > maxContentTypeBytes {
-		return "", badField(field, "%d bytes; the limit is %d", len(value), maxContentTypeBytes)
-	}
-	for i := range len(value) {
-		if value[i] < ' ' || value[i] >= 0x7f {
-			return "", badField(field, "must be printable ASCII")
+	l.given = true
+	if kind := d.PeekKind(); kind != jsontext.KindBeginArray {
+		if err := d.SkipValue(); err != nil {
+			return err
 		}
+		return wrongType(reflect.TypeFor[[]T](), kind)
 	}
-	kind, _, err := mime.ParseMediaType(value)
-	if err != nil || !strings.Contains(kind, "/") {
-		return "", badField(field, "must be a media type like text/plain, got %q", clip(value))
+	if _, err := d.ReadToken(); err != nil {
+		return err
 	}
-	return value, nil
+	for d.PeekKind() != jsontext.KindEndArray {
+		if len(l.items) == l.most {
+			return rangeError("the limit is %d entries; use several requests", l.most)
+		}
+		var item T
+		if err := json.UnmarshalDecode(d, &item); err != nil {
+			return err
+		}
+		l.items = append(l.items, item)
+	}
+	_, err := d.ReadToken()
+	return err
 }

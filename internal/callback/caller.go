@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"time"
 
 	"github.com/hashicorp/go-retryablehttp"
@@ -91,7 +90,7 @@ func (c *Caller) Do(ctx context.Context, e *Endpoint, r *Request) (o Outcome) {
 		return o
 	}
 	for calls := 1; ; calls++ {
-		if wait, again := e.form.Repeat(calls, &o); !again || !pause(ctx, wait) {
+		if wait, repeat := e.form.Repeat(calls, &o); !repeat || !pause(ctx, wait) {
 			return o
 		}
 		o = c.try(ctx, cancel, stopping, e, r, &m, o.StartedAt)
@@ -161,7 +160,7 @@ func (c *Caller) send(ctx context.Context, x *wire.Exchange, e *Endpoint, m *con
 		RetryMax:   1,
 		Backoff:    func(time.Duration, time.Duration, int, *http.Response) time.Duration { return retryWait },
 		CheckRetry: func(ctx context.Context, _ *http.Response, err error) (bool, error) {
-			return x.Again(ctx, err), nil
+			return err != nil && x.MayRepeat(ctx, err), nil
 		},
 		ErrorHandler: retryablehttp.PassthroughErrorHandler,
 	}
@@ -181,12 +180,4 @@ func readAnswer(resp *http.Response) ([]byte, error) {
 		return b[:m], err
 	}
 	return io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-}
-
-// bare returns err without the URL that net/http adds to it, because its query may contain secrets.
-func bare(err error) error {
-	if ue, ok := errors.AsType[*url.Error](err); ok {
-		return ue.Err
-	}
-	return err
 }

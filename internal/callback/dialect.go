@@ -21,22 +21,16 @@ type Form interface {
 	Judge(o *Outcome)
 	// Repeat reports, after a number of calls with the same message, whether the attempt makes another one, and after
 	// which pause.
-	Repeat(calls int, o *Outcome) (pause time.Duration, again bool)
+	Repeat(calls int, o *Outcome) (pause time.Duration, repeat bool)
 }
-
-// DialectOwn is the name of Wakecall's own dialect.
-const DialectOwn = "wakecall"
 
 var dialects atomic.Pointer[map[string]Dialect]
 
 // SetDialects sets the dialects other than Wakecall's own, by name. It must be called before any endpoint is compiled.
 func SetDialects(list map[string]Dialect) { dialects.Store(&list) }
 
-// compileDialect compiles a retry_if expression in a dialect; nil: the dialect is Wakecall's own.
+// compileDialect compiles a retry_if expression, which may be empty, in a dialect other than Wakecall's own.
 func compileDialect(name, retryIf string) (Form, error) {
-	if name == "" || name == DialectOwn {
-		return nil, nil
-	}
 	if list := dialects.Load(); list != nil {
 		if d := (*list)[name]; d != nil {
 			return d.Compile(retryIf)
@@ -46,28 +40,29 @@ func compileDialect(name, retryIf string) (Form, error) {
 }
 
 // CheckRetryIf compiles a retry_if expression in a dialect.
-func CheckRetryIf(dialect, source string) error {
-	form, err := compileDialect(dialect, source)
-	if form == nil && err == nil {
-		_, err = CompileRetryIf(source)
+func CheckRetryIf(dialect, expression string) (err error) {
+	if isOwn(dialect) {
+		_, err = CompileRetryIf(expression)
+	} else {
+		_, err = compileDialect(dialect, expression)
 	}
 	return err
 }
 
 // TryRetryIf evaluates a retry_if expression on a sample response.
-func TryRetryIf(dialect, source string, status int, h http.Header, answer []byte) (retry bool, err error) {
-	form, err := compileDialect(dialect, source)
+func TryRetryIf(dialect, expression string, status int, h http.Header, answer []byte) (retry bool, err error) {
+	if isOwn(dialect) {
+		p, err := CompileRetryIf(expression)
+		if err != nil {
+			return false, err
+		}
+		return p.run(status, h, answer)
+	}
+	form, err := compileDialect(dialect, expression)
 	if err != nil {
 		return false, err
 	}
-	if form != nil {
-		o := Outcome{Status: status, Answer: answer}
-		form.Judge(&o)
-		return o.Reason == ReasonRetryIf, nil
-	}
-	p, err := CompileRetryIf(source)
-	if err != nil {
-		return false, err
-	}
-	return p.run(status, h, answer)
+	o := Outcome{Status: status, Answer: answer}
+	form.Judge(&o)
+	return o.Reason == ReasonRetryIf, nil
 }

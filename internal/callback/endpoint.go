@@ -36,6 +36,12 @@ type Endpoint struct {
 	form    Form // nil: Wakecall's own
 }
 
+// DialectOwn is the name of Wakecall's own dialect.
+const DialectOwn = "wakecall"
+
+// isOwn reports whether a dialect, which may be empty, is Wakecall's own.
+func isOwn(dialect string) bool { return dialect == "" || dialect == DialectOwn }
+
 // CompileEndpoint validates a spec and prepares everything that does not depend on the job.
 func CompileEndpoint(s EndpointSpec) (*Endpoint, error) {
 	u, err := url.Parse(s.URL)
@@ -61,13 +67,14 @@ func CompileEndpoint(s EndpointSpec) (*Endpoint, error) {
 		}
 		e.headers.Set(k, v)
 	}
-	if e.form, err = compileDialect(s.Dialect, s.RetryIf); err != nil {
-		return nil, fmt.Errorf("retry_if: %w", err)
+	switch {
+	case !isOwn(s.Dialect):
+		e.form, err = compileDialect(s.Dialect, s.RetryIf)
+	case s.RetryIf != "":
+		e.retryIf, err = CompileRetryIf(s.RetryIf)
 	}
-	if e.form == nil && s.RetryIf != "" {
-		if e.retryIf, err = CompileRetryIf(s.RetryIf); err != nil {
-			return nil, fmt.Errorf("retry_if: %w", err)
-		}
+	if err != nil {
+		return nil, fmt.Errorf("retry_if: %w", err)
 	}
 	for _, secret := range s.Secrets {
 		key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))

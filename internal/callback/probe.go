@@ -244,9 +244,9 @@ func (r *Report) twice(ctx context.Context, c *Caller, e *Endpoint, req *Request
 		r.add("twice", Skipped, "check.first_failed")
 		return
 	}
-	again := *req
-	again.Attempt++
-	if o := c.Do(ctx, e, &again); o.Class == Success {
+	repeated := *req
+	repeated.Attempt++
+	if o := c.Do(ctx, e, &repeated); o.Class == Success {
 		r.add("twice", Good, "check.twice", o.Status)
 	} else {
 		r.add("twice", Bad, "check.twice_refused", o.Status, o.Err)

@@ -1,15 +1,9 @@
 package callback
 
 import (
-	"bytes"
 	"cmp"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/url"
@@ -84,7 +78,9 @@ func (c *Caller) message(e *Endpoint, r *Request, now time.Time) (m content, err
 	if sent.ContentType != "" {
 		m.own = append(m.own, field{"Content-Type", sent.ContentType})
 	}
-	m.sign(e, r, now)
+	if len(e.keys) > 0 {
+		m.own = append(m.own, sign(e.keys, messageID(r), now, m.body)...)
+	}
 	return m, nil
 }
 
@@ -118,12 +114,6 @@ func (c *Caller) ownHeaders(r *Request) []field {
 	)
 }
 
-func (m *content) sign(e *Endpoint, r *Request, now time.Time) {
-	if len(e.keys) > 0 {
-		m.own = append(m.own, sign(e.keys, messageID(r), now, m.body)...)
-	}
-}
-
 func (m *content) header(e *Endpoint) http.Header {
 	h := make(http.Header, len(m.own)+len(e.headers)+len(m.job))
 	maps.Copy(h, e.headers)
@@ -136,30 +126,6 @@ func (m *content) header(e *Endpoint) http.Header {
 		h[f.name] = values[i : i+1 : i+1]
 	}
 	return h
-}
-
-// messageID returns the same id for every attempt of a job, and a different one if the job's id is pushed again. It is
-// a hash rather than the job's id, because the parts of the signed text are joined with dots.
-func messageID(r *Request) string {
-	h := sha256.New()
-	fmt.Fprintf(h, "%s\x00%s\x00%d", r.Topic, r.ID, r.CreatedAt.UnixMilli())
-	return "msg_" + base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:18])
-}
-
-// sign returns the headers of Standard Webhooks 1.0.0: the HMAC-SHA256 of "id.timestamp.body" with each secret.
-func sign(keys [][]byte, id string, now time.Time, body []byte) []field {
-	ts := strconv.FormatInt(now.Unix(), 10)
-	var sigs strings.Builder
-	for i, key := range keys {
-		mac := hmac.New(sha256.New, key)
-		mac.Write([]byte(id + "." + ts + "."))
-		mac.Write(body)
-		if i > 0 {
-			sigs.WriteByte(' ')
-		}
-		sigs.WriteString("v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil)))
-	}
-	return []field{{"Webhook-Id", id}, {"Webhook-Timestamp", ts}, {"Webhook-Signature", sigs.String()}}
 }
 
 // escapeID percent-encodes characters that a header cannot contain, and the percent sign.
@@ -177,71 +143,4 @@ func escapeID(id string) string {
 		}
 	}
 	return b.String()
-}
-
-// members encodes the top-level members of an object as a query, in their order: strings unchanged, null as an empty
-// string, other values as JSON. It omits members whose names are in own.
-func members(body []byte, own url.Values) (string, error) {
-	d := json.NewDecoder(bytes.NewReader(body))
-	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return "", errBody
-	}
-	var b strings.Builder
-	for d.More() {
-		key, err := d.Token()
-		if err != nil {
-			return "", errBody
-		}
-		var raw json.RawMessage
-		if err := d.Decode(&raw); err != nil {
-			return "", errBody
-		}
-		name, _ := key.(string)
-		if own.Has(name) {
-			continue
-		}
-		if b.Len() > 0 {
-			b.WriteByte('&')
-		}
-		b.WriteString(url.QueryEscape(name) + "=" + url.QueryEscape(plainValue(raw)))
-	}
-	if _, err := d.Token(); err != nil {
-		return "", errBody
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) { // more than the object
-		return "", errBody
-	}
-	return b.String(), nil
-}
-
-func plainValue(raw json.RawMessage) string {
-	switch raw[0] {
-	case '"':
-		var s string
-		if json.Unmarshal(raw, &s) == nil {
-			return s
-		}
-	case 'n':
-		return ""
-	case '{', '[':
-		var b bytes.Buffer
-		if json.Compact(&b, raw) == nil {
-			return b.String()
-		}
-	}
-	return string(raw)
-}
-
-// withQuery puts the job's parameters before those of the URL. So the URL's win in an endpoint that treats two names as
-// one, as PHP does with k[] and k.
-func withQuery(u *url.URL, query string) *url.URL {
-	if query == "" {
-		return u
-	}
-	v := *u
-	if v.RawQuery != "" {
-		query += "&"
-	}
-	v.RawQuery = query + v.RawQuery
-	return &v
 }

@@ -3,7 +3,6 @@ package disk
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,31 +12,6 @@ import (
 
 // Unfinished is the pattern of the temporary names of files that are being written.
 const Unfinished = ".tmp-*"
-
-// Write makes one write(2), and Sync one fsync(2) of a file or directory: the only ways in which a journal gets to the
-// disk. Tests replace them by a disk that fails.
-var (
-	Write = writeOnce
-	Sync  = (*os.File).Sync
-)
-
-// writeOnce makes one system call. After a short write, os.File.Write would make a second one for the rest, perhaps
-// after lines of another process, which would tear the line apart.
-func writeOnce(f *os.File, b []byte) (int, error) {
-	for {
-		n, err := syscall.Write(int(f.Fd()), b)
-		switch {
-		case errors.Is(err, syscall.EINTR):
-			continue
-		case err != nil:
-			return 0, err
-		case n < len(b):
-			return n, fmt.Errorf("%w: %d of %d bytes (is the disk full?)", io.ErrShortWrite, n, len(b))
-		default:
-			return n, nil
-		}
-	}
-}
 
 // Flock calls flock(2), and retries if a signal interrupts it. The kernel releases the lock when the file is closed or
 // the process is killed.
@@ -53,7 +27,7 @@ func Flock(f *os.File, how int) error {
 // Replace writes a file that only its owner may read, and atomically replaces an existing one. Until the new content is
 // on disk, path has the old content.
 func Replace(path string, write func(*os.File) error) error {
-	return place(path, write, os.Rename)
+	return writeAs(path, write, os.Rename)
 }
 
 // Create writes a file that only its owner may read, unless path exists. If several processes create it at once, one
@@ -63,16 +37,16 @@ func Create(path, content string) error {
 		_, err := f.WriteString(content)
 		return err
 	}
-	err := place(path, write, os.Link)
+	err := writeAs(path, write, os.Link)
 	if errors.Is(err, fs.ErrExist) {
 		return SyncDir(filepath.Dir(path)) // the one that created it may not have synced it
 	}
 	return err
 }
 
-// place writes a file under a temporary name. Once the content is on disk, it calls name to give the file its final
+// writeAs writes a file under a temporary name. Once the content is on disk, it calls name to give the file its final
 // name.
-func place(path string, write func(*os.File) error, name func(from, to string) error) error {
+func writeAs(path string, write func(*os.File) error, name func(from, to string) error) error {
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, Unfinished) // mode 0600
 	if err != nil {

@@ -41,4 +41,13 @@
 // call it; DIR/.lock lets one work at a time. Each writer holds a shared flock on its open file, so a file is
 // compressed only when no process writes to it. An idle process would keep yesterday's file open until its next write,
 // so every process with a Journal should call RunHousekeeping.
+//
+// # Reading order
+//
+//	line.go, encode.go     what a line has, and its bytes; decode.go reads them
+//	journal.go, stream.go  a write; sync.go waits until it is on disk, health.go says whether writes succeed
+//	files.go               the names and the list of the files
+//	position.go, read.go   how far a journal is written; its lines since then
+//	lock.go                work that only one process at a time may do
+//	housekeep.go           compresses and removes files of past days
 package journal

@@ -12,7 +12,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -96,62 +95,20 @@ func (j *Journal) Housekeep(ctx context.Context) (complete bool, err error) {
 	return complete && err == nil, err
 }
 
-// dayFile is a file of the journal.
-type dayFile struct {
-	name   string
-	stream Stream
-	day    time.Time
-	packed bool
-	newer  bool // a plain file begun after its day was packed
-}
-
-var dayFileName = regexp.MustCompile(`^(request|notify|error)-(\d{8})\.jsonl(\.gz)?$`)
-
-// listFiles lists the journal's own files by stream and by day; the packed file of a day comes after the plain one.
-func listFiles(dir string) ([]dayFile, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, fmt.Errorf("listing the journal: %w", err)
-	}
-	var files []dayFile
-	for _, e := range entries {
-		m := dayFileName.FindStringSubmatch(e.Name())
-		if m == nil || !isFile(dir, e) {
-			continue
-		}
-		d, err := time.Parse(dayForm, m[2])
-		if err != nil {
-			continue // not a date
-		}
-		files = append(files, dayFile{name: e.Name(), stream: Stream(m[1]), day: d, packed: m[3] != ""})
-	}
-	return files, nil
-}
-
-// isFile reports whether an entry is a file, or a symbolic link to one: writers follow links, so readers must.
-func isFile(dir string, e fs.DirEntry) bool {
-	if e.Type()&fs.ModeSymlink == 0 {
-		return e.Type().IsRegular()
-	}
-	info, err := os.Stat(filepath.Join(dir, e.Name()))
-	return err == nil && info.Mode().IsRegular()
-}
-
 func (j *Journal) isOld(f dayFile, now time.Time) bool {
 	return j.opts.Keep > 0 && now.Sub(f.day.Add(day)) > j.opts.Keep
 }
 
 // removeOld removes files that an earlier call, retryBusy ago, found old as well: a clock that is days ahead for a
-// moment
-// must not cost the journal. complete reports whether none has to wait.
+// moment must not cost the journal. complete reports whether none has to wait.
 func (j *Journal) removeOld(files []dayFile, now time.Time) (complete bool, err error) {
 	since := map[string]time.Time{}
 	for _, f := range files {
 		if !j.isOld(f, now) {
 			continue
 		}
-		first, again := j.oldSince[f.name]
-		if !again {
+		first, known := j.oldSince[f.name]
+		if !known {
 			first = now
 		}
 		if now.Sub(first) < retryBusy {

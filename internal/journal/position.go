@@ -10,9 +10,8 @@ import (
 	"time"
 )
 
-// Position is a place in a journal's requests and attempts: for each of the newest days, how far its files were
-// written. It does not depend on any clock: later lines, in whatever day's file, come after it. The zero Position is
-// the beginning.
+// Position says how far a journal's requests and attempts are written: the bytes of the files of the newest days. It
+// does not depend on any clock: later lines, in whatever day's file, come after it. The zero Position is the beginning.
 type Position []dayEnd
 
 type dayEnd struct {
@@ -122,23 +121,4 @@ func earlier(a, b int64) int64 {
 		return max(a, b)
 	}
 	return min(a, b)
-}
-
-// skip returns how many bytes of a file come before the position; below 0: of the packed file as it is stored.
-func (p Position) skip(f dayFile) (bytes int64, whole bool) {
-	if p.isAfter(f.day) {
-		return 0, true
-	}
-	i := slices.IndexFunc(p, func(e dayEnd) bool { return e.day.Equal(f.day) })
-	if i < 0 || f.newer {
-		return 0, false
-	}
-	bytes = p[i].requests
-	if f.stream == Attempts {
-		bytes = p[i].attempts
-	}
-	if bytes < 0 && !f.packed {
-		return 0, false
-	}
-	return bytes, false
 }

@@ -11,6 +11,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -96,7 +97,7 @@ func inOrder(files []dayFile, s Stream, r Range) (selected []dayFile) {
 	return selected
 }
 
-// yieldLine takes a line of valid JSON and its place, or an error, and reports whether to go on.
+// yieldLine takes a line of valid JSON and its position, or an error, and reports whether to go on.
 type yieldLine func(line []byte, at *TornError, err error) bool
 
 // readFile yields the lines of a file and reports whether to go on with the next file.
@@ -251,3 +252,22 @@ func readLine(at *TornError, line []byte, yield yieldLine) bool {
 }
 
 var errTorn = errors.New("cut short or changed since it was written")
+
+// skip returns how many bytes of a file come before the position; below 0: of the packed file as it is stored.
+func (p Position) skip(f dayFile) (bytes int64, whole bool) {
+	if p.isAfter(f.day) {
+		return 0, true
+	}
+	i := slices.IndexFunc(p, func(e dayEnd) bool { return e.day.Equal(f.day) })
+	if i < 0 || f.newer {
+		return 0, false
+	}
+	bytes = p[i].requests
+	if f.stream == Attempts {
+		bytes = p[i].attempts
+	}
+	if bytes < 0 && !f.packed {
+		return 0, false
+	}
+	return bytes, false
+}

@@ -15,27 +15,6 @@ import (
 	"github.com/wakecall/wakecall/internal/disk"
 )
 
-// Stream is one of the three kinds of files.
-type Stream string
-
-// The streams of a journal.
-const (
-	Requests Stream = "request"
-	Attempts Stream = "notify"
-	Errors   Stream = "error"
-)
-
-const (
-	dayForm = "20060102"
-	day     = 24 * time.Hour
-	suffix  = ".jsonl"
-	gz      = ".gz"
-)
-
-func fileName(s Stream, t time.Time) string {
-	return string(s) + "-" + t.UTC().Format(dayForm) + suffix
-}
-
 // checkEvery is how often a stream checks that its file still has its name.
 const checkEvery = time.Second
 
@@ -59,7 +38,7 @@ type stream struct {
 	owed    bool        // a durable write to the open file is not yet on disk
 	writes  int         // number of writes so far
 	held    []byte      // lines that could not be written
-	again   *time.Timer // tries to write them; nil: such lines are dropped
+	retry   *time.Timer // tries to write them; nil: such lines are dropped
 
 	lost    int // no write up to this one is known to be on disk: their file could not be synced
 	lostErr error
@@ -95,48 +74,6 @@ func (s *stream) appendLocked(lines []byte, durable bool) (int, error) {
 	return s.writes, err
 }
 
-// commit returns when a write is on disk. Writes that arrive during an fsync share the next one.
-func (s *stream) commit(write int) error {
-	s.syncing.Lock()
-	defer s.syncing.Unlock()
-	s.mu.Lock()
-	file, named, upTo, lost, lostErr := s.file, s.named, s.writes, s.lost, s.lostErr
-	s.mu.Unlock()
-	switch {
-	case write <= lost: // even if a later write is on disk
-		return lostErr
-	case write <= s.synced:
-		return nil
-	}
-	err := s.toDisk(file, named)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if write <= s.lost {
-		return s.lostErr
-	}
-	// A file that was closed meanwhile is on disk already, see release. After a failed sync a second one succeeds
-	// though
-	// the data is not on disk: Linux reports an error once, and drops the pages.
-	if err != nil && !errors.Is(err, os.ErrClosed) {
-		s.lost, s.lostErr = upTo, err
-		return err
-	}
-	s.named = s.named || s.file == file
-	s.synced = upTo
-	return nil
-}
-
-// toDisk syncs the open file, and its directory unless the file's name is on disk already.
-func (s *stream) toDisk(file *os.File, named bool) error {
-	if file == nil {
-		return nil
-	}
-	if err := disk.Sync(file); err != nil || named {
-		return err
-	}
-	return disk.SyncDir(s.dir)
-}
-
 // append returns how many bytes of the lines were written.
 func (s *stream) append(lines []byte, now time.Time) (int, error) {
 	if s.closed {
@@ -168,14 +105,14 @@ func (s *stream) appendHeld(lines []byte, now time.Time) error {
 		lines = slices.Concat(s.held, lines)
 	}
 	n, err := s.append(lines, now)
-	if err == nil || s.again == nil || s.closed {
+	if err == nil || s.retry == nil || s.closed {
 		s.held = nil
 		return err
 	}
 	if rest := lines[bytes.LastIndexByte(lines[:n], '\n')+1:]; len(rest) <= maxHeld {
 		s.held = bytes.Clone(rest)
 	}
-	s.again.Reset(probeEvery)
+	s.retry.Reset(probeEvery)
 	return err
 }
 
@@ -273,7 +210,7 @@ func (s *stream) close() {
 	defer s.mu.Unlock()
 	if len(s.held) > 0 {
 		_ = s.appendHeld(nil, s.now()) // last try
-		s.again.Stop()
+		s.retry.Stop()
 	}
 	s.closed = true
 	if s.file != nil {

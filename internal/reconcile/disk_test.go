@@ -209,7 +209,7 @@ var systemWrite, systemSync = disk.Write, disk.Sync
 func (c *diskCase) replayed() map[string]string {
 	c.t.Helper()
 	jobs, f, torn := map[string]string{}, newIndex(0, 1), 0
-	s := &source{dirs: []string{c.dir}, wants: func(*line) bool { return true }}
+	s := &selection{dirs: []string{c.dir}, wants: func(*line) bool { return true }}
 	err := s.each(context.Background(), &torn, f.add)
 	err = errors.Join(err, s.each(context.Background(), &torn, func(l *line) error {
 		if e := f.entry(l); f.decides(l) && e.Kind == EntryStored {

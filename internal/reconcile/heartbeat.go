@@ -59,12 +59,17 @@ func (a *heartbeat) run(ctx context.Context) {
 
 // due reports whether the bucket has to be attended: the journal has grown, or the bucket may have lost everything.
 func (a *heartbeat) due(ctx context.Context) bool {
-	if a.failed || time.Since(a.attended) >= a.opts.Quiet || a.isLate() {
-		return true
-	}
-	if end, err := journal.End(a.opts.Dir); err != nil || !end.Equal(a.end) {
-		return true
-	}
+	return a.failed || time.Since(a.attended) >= a.opts.Quiet || a.isLate() || a.hasGrown() || a.mayBeEmpty(ctx)
+}
+
+// hasGrown reports whether the journal has lines since the bucket was attended.
+func (a *heartbeat) hasGrown() bool {
+	end, err := journal.End(a.opts.Dir)
+	return err != nil || !end.Equal(a.end)
+}
+
+// mayBeEmpty reports whether the bucket does not know that it was compared.
+func (a *heartbeat) mayBeEmpty(ctx context.Context) bool {
 	server, err := ComparedWith(ctx, a.bucket)
 	return err != nil || server == ""
 }
@@ -157,7 +162,7 @@ func (a *heartbeat) compare(ctx context.Context, end journal.Position, c Compari
 	}
 	if !c.Open {
 		gap := Gap{After: c.After, Upto: opened.Upto}
-		a.late = append(a.late, lateLines{time.Now().Add(a.opts.Again), end, gap})
+		a.late = append(a.late, lateLines{time.Now().Add(a.opts.LateAfter), end, gap})
 	}
 	a.report(a.bucket.Name(), &report, nil)
 	return nil
@@ -191,7 +196,7 @@ func (a *heartbeat) replay(
 		return 0, err
 	}
 	missing := boundsOf(&c)
-	s := &source{dirs: []string{a.opts.Dir}, from: journal.Range{From: from}, wants: func(l *line) bool {
+	s := &selection{dirs: []string{a.opts.Dir}, from: journal.Range{From: from}, wants: func(l *line) bool {
 		if a.bucket.Shard().BucketOf(l.topic) != a.bucket || !isOf(l, a.bucket.Shard()) {
 			return false
 		}

@@ -213,8 +213,8 @@ func (h *host) keep(t *testing.T, patience time.Duration) (k *Reconciler, stop f
 	t.Helper()
 	k, err := NewReconciler(ReconcilerOptions{
 		Dir: h.dir, Queue: h.queue, Every: 10 * time.Millisecond, Quiet: 50 * time.Millisecond,
-		Again:    200 * time.Millisecond,
-		Patience: patience, Logger: slog.New(slog.DiscardHandler),
+		LateAfter: 200 * time.Millisecond,
+		Patience:  patience, Logger: slog.New(slog.DiscardHandler),
 		Buckets: h.queue.Shards.Buckets,
 	})
 	if err != nil {

@@ -57,8 +57,8 @@ func lineOfAttempt(a *journal.AttemptLine) (l line, ok bool) {
 	return l, kind != "" && a.Revision != 0
 }
 
-// source selects the lines to read from one or several journals.
-type source struct {
+// selection selects the lines to read from one or several journals.
+type selection struct {
 	dirs  []string
 	from  journal.Range
 	wants func(*line) bool
@@ -66,7 +66,7 @@ type source struct {
 
 // each calls f with the requests of all journals and then with their attempts. torn counts torn lines of killed
 // processes, whose requests were not answered.
-func (s *source) each(ctx context.Context, torn *int, f func(*line) error) error {
+func (s *selection) each(ctx context.Context, torn *int, f func(*line) error) error {
 	for _, dir := range s.dirs {
 		if err := eachOf(ctx, s, journal.ReadRequests(dir, s.from), torn, lineOfRequest, f); err != nil {
 			return err
@@ -81,7 +81,7 @@ func (s *source) each(ctx context.Context, torn *int, f func(*line) error) error
 }
 
 func eachOf[T any](
-	ctx context.Context, s *source, lines iter.Seq2[T, error], torn *int, convert func(*T) (line, bool),
+	ctx context.Context, s *selection, lines iter.Seq2[T, error], torn *int, convert func(*T) (line, bool),
 	f func(*line) error,
 ) error {
 	for read, err := range lines {

@@ -28,13 +28,13 @@ type ReconcilerOptions struct {
 	// Limit sets the limits of a bucket's topics before it is opened; nil: nothing has limits.
 	Limit func(ctx context.Context, b *store.Bucket) error
 	// Told is called when a bucket of a shard had lost changes, or could not be compared; it may be nil.
-	Reported func(shard string, r Report, err error)
-	Prefer   bool          // work rather than reconcilers of other processes
-	Every    time.Duration // how often a shard is polled; 0: 2 s
-	Quiet    time.Duration // how often an idle shard is attended; 0: 10 s
-	Again    time.Duration // delay of the search for late lines; 0: 15 s
-	Patience time.Duration // how long to wait for hosts that do not attend a shard; 0: 30 s
-	Logger   *slog.Logger
+	Reported  func(shard string, r Report, err error)
+	Prefer    bool          // work rather than reconcilers of other processes
+	Every     time.Duration // how often a shard is polled; 0: 2 s
+	Quiet     time.Duration // how often an idle shard is attended; 0: 10 s
+	LateAfter time.Duration // delay of the search for late lines; 0: 15 s
+	Patience  time.Duration // how long to wait for hosts that do not attend a shard; 0: 30 s
+	Logger    *slog.Logger
 
 	Registerer prometheus.Registerer // nil: no metrics
 }
@@ -56,7 +56,7 @@ func NewReconciler(o ReconcilerOptions) (*Reconciler, error) {
 		return nil, err
 	}
 	for d, to := range map[*time.Duration]time.Duration{
-		&o.Every: 2 * time.Second, &o.Quiet: 10 * time.Second, &o.Again: 15 * time.Second,
+		&o.Every: 2 * time.Second, &o.Quiet: 10 * time.Second, &o.LateAfter: 15 * time.Second,
 		&o.Patience: 30 * time.Second,
 	} {
 		if *d == 0 {

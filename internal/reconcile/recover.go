@@ -48,7 +48,7 @@ func Recover(ctx context.Context, o Options) (Report, error) {
 		if err != nil {
 			return report, err
 		}
-		src := &source{dirs: o.Dirs, from: journal.Range{Since: o.Since}, wants: func(l *line) bool {
+		src := &selection{dirs: o.Dirs, from: journal.Range{Since: o.Since}, wants: func(l *line) bool {
 			return isOf(l, s) || s == home && !inUse[l.shard]
 		}}
 		t := &target{

@@ -99,7 +99,7 @@ type target struct {
 const replayStep = 500
 
 // replay reads a journal and replays the lines that decide, in several passes if there are too many jobs for one.
-func replay(ctx context.Context, s *source, t *target, r *Report) error {
+func replay(ctx context.Context, s *selection, t *target, r *Report) error {
 	round := t.replayOnce
 	if t.mode == ReplayByHand {
 		round = t.replayTwice
@@ -123,7 +123,7 @@ const lineDelay = time.Second
 
 // twice replays one part while others change its jobs. Jobs end after their lines were read, and are then not in the
 // shard: so a job counts as missing only if it was missing before the journal was read from which it should be there.
-func (t *target) replayTwice(ctx context.Context, s *source, f *index, r *Report) error {
+func (t *target) replayTwice(ctx context.Context, s *selection, f *index, r *Report) error {
 	first, second := *t, *t
 	first.dry, first.found = true, map[key]bool{}
 	if err := first.replayOnce(ctx, s, newIndex(int(f.part), int(f.parts)), &Report{}); err != nil {
@@ -140,7 +140,7 @@ func (t *target) replayTwice(ctx context.Context, s *source, f *index, r *Report
 }
 
 // once reads the lines of one part and replays those that decide.
-func (t *target) replayOnce(ctx context.Context, s *source, f *index, r *Report) error {
+func (t *target) replayOnce(ctx context.Context, s *selection, f *index, r *Report) error {
 	torn := 0
 	if err := s.each(ctx, &torn, f.add); err != nil {
 		return err
@@ -160,7 +160,7 @@ type pass struct {
 	batches map[*store.Bucket][]Entry // by bucket
 }
 
-func (p *pass) run(s *source) error {
+func (p *pass) run(s *selection) error {
 	for topic, revision := range p.index.cleared {
 		if p.lost != nil && !p.lost[p.shard.BucketOf(topic)].holds(revision) {
 			continue

@@ -33,43 +33,6 @@ func validNamespace(name string) error {
 	return nil
 }
 
-// Namespace returns the namespace of a topic. It returns nil for a topic with its own row, or without a namespace.
-func (s *Snapshot) Namespace(topic string) *Topic {
-	if s.Topics.Get(topic) != nil || IsNamespace(topic) {
-		return nil
-	}
-	for at := strings.LastIndexByte(topic, '.'); at > 0; at = strings.LastIndexByte(topic[:at], '.') {
-		if ns := s.Topics.Get(topic[:at] + namespaceEnd); ns != nil && at+1 < len(topic) {
-			return ns
-		}
-	}
-	return nil
-}
-
-// Topic returns a topic with its own row, or one in a namespace, which need not have any jobs. It returns nil for a
-// name without settings.
-func (s *Snapshot) Topic(name string) *Topic {
-	t := s.TopicOrNamespace(name)
-	if t == nil || t.Name == name {
-		return t
-	}
-	if len(name) > MaxMemberName || !memberName.MatchString(name) {
-		return nil
-	}
-	member := *t
-	member.Name = name
-	return &member
-}
-
-// TopicOrNamespace returns the settings that apply to a name: the topic itself, or its namespace, with the namespace's
-// name. Unlike Topic it neither checks the name nor copies the namespace, so it is cheap enough for every push.
-func (s *Snapshot) TopicOrNamespace(name string) *Topic {
-	if t := s.Topics.Get(name); t != nil {
-		return t
-	}
-	return s.Namespace(name)
-}
-
 // EscapeName turns any text into a part of a topic's name, reversibly. An upper-case letter becomes a tilde and its
 // lower-case form. Every other byte except a-z, 0-9, dash and underscore becomes a tilde and two hexadecimal digits,
 // with a second tilde if the first digit would be a letter.

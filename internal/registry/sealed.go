@@ -63,11 +63,11 @@ func (t *Topic) open(key seal.Key) (*Topic, error) {
 }
 
 // openText returns a text unchanged if it is not sealed: addresses without secrets are stored in the clear.
-func openText(key seal.Key, place, text string) (string, error) {
+func openText(key seal.Key, object, text string) (string, error) {
 	if !seal.Sealed(text) {
 		return text, nil
 	}
-	return key.Open(place, text)
+	return key.Open(object, text)
 }
 
 // Masked returns the topic with fingerprints instead of secrets, for people who may not change it.

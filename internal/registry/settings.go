@@ -56,8 +56,8 @@ func (r *Registry) EditSetting(ctx context.Context, actor, name string, value an
 func (r *Registry) editSetting(
 	ctx context.Context, actor, name string, edit func(was []byte, err error) (any, error),
 ) error {
-	place := "setting/" + name
-	return r.Change(ctx, actor, "put", place, func(tx *gorm.DB, c *Changed) error {
+	object := "setting/" + name
+	return r.Change(ctx, actor, "put", object, func(tx *gorm.DB, c *Changed) error {
 		var row settingRow
 		found, err := database.Find(tx, &row, "name", name)
 		if err != nil {
@@ -65,7 +65,7 @@ func (r *Registry) editSetting(
 		}
 		var was []byte
 		if found {
-			was, err = r.db.Key.OpenJSON(place, []byte(row.Value))
+			was, err = r.db.Key.OpenJSON(object, []byte(row.Value))
 		}
 		value, err := edit(was, err)
 		if err != nil {
@@ -78,7 +78,7 @@ func (r *Registry) editSetting(
 		if was != nil && seal.SameJSON(was, open) {
 			return ErrUnchanged
 		}
-		sealed, err := r.db.Key.SealJSON(place, open)
+		sealed, err := r.db.Key.SealJSON(object, open)
 		if err != nil {
 			return fmt.Errorf("store setting %s: %w", name, err)
 		}

@@ -70,17 +70,6 @@ func validName(name string) error {
 	return nil
 }
 
-// NewTopic returns a topic with every default. Only the callback URL is missing.
-func NewTopic(name string) Topic {
-	return Topic{
-		Name: name, Delivery: DeliveryPush, OnExpiry: ExpiryDead, Method: "POST", ContentType: "json",
-		Headers: map[string]string{}, TTR: Duration(10 * time.Second), Priority: "normal", MaxAttempts: 10,
-		Retry:   []Duration{},
-		Dialect: DialectOwn,
-		Emails:  []string{}, State: TopicActive, Durability: DurabilityMemory, Remember: RememberLast,
-	}
-}
-
 // Bounds of a topic's fields.
 const (
 	MaxTTR       = time.Hour
@@ -109,7 +98,7 @@ const (
 
 // CheckRetryIf compiles a retry_if expression. It is set by package app, because package callback evaluates
 // expressions.
-var CheckRetryIf func(dialect, source string) error
+var CheckRetryIf func(dialect, expression string) error
 
 // Validate checks every field and returns all errors, as joined *FieldErrors.
 func (t *Topic) Validate() error {
@@ -384,25 +373,6 @@ func validSecret(s string) bool {
 	}
 	b, err := base64.StdEncoding.DecodeString(text)
 	return err == nil && len(b) >= 24 && len(b) <= 64
-}
-
-// RetryDelay returns the time from the end of attempt n until the next one is due: the n-th entry of the topic's list,
-// or its last one, or without a list 2n-1 minutes.
-func (t *Topic) RetryDelay(n int) time.Duration {
-	if n < 1 {
-		n = 1
-	}
-	if len(t.Retry) > 0 {
-		return t.Retry[min(n, len(t.Retry))-1].Std()
-	}
-	return time.Duration(2*n-1) * time.Minute
-}
-
-// Public returns the topic without its secrets.
-func (t *Topic) Public() Topic {
-	p := *t
-	p.Secrets = nil
-	return p
 }
 
 // ValidTopicPattern checks a token's topic pattern: *, shop.* or a whole name.

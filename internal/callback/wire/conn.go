@@ -63,20 +63,6 @@ func silent(c net.Conn) bool {
 	return silent
 }
 
-// missedRequest reports whether the endpoint had closed the connection before it received anything of the last request.
-// It closes with FIN, which acknowledges all that it had received. After a reset, nothing is known.
-func (c *conn) missedRequest() bool {
-	missed := false
-	control(c.Conn, func(fd int) {
-		n, err := peek(fd)
-		closed := n == 0 && err == nil
-		received, failed := acked(fd)
-		missed = closed && !c.reset.Load() && failed == nil &&
-			received <= c.start.Load()+1 // the SYN counts as a byte
-	})
-	return missed
-}
-
 func peek(fd int) (int, error) {
 	var b [1]byte
 	n, _, err := syscall.Recvfrom(fd, b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
@@ -111,11 +97,19 @@ func (c *conn) note(err error) {
 // it.
 func (c *conn) readSinceWrite() bool { return c.reads.Load() != c.before.Load() }
 
-// Close implements net.Conn.
+// Close implements net.Conn, for a connection whose request may have been missed.
 func (c *conn) Close() error {
 	if !c.closed.Swap(true) {
 		c.open.Add(-1)
 		c.missed.Store(c.missedRequest())
 	}
 	return c.Conn.Close()
+}
+
+// drop closes a connection without a request.
+func (c *conn) drop() {
+	if !c.closed.Swap(true) {
+		c.open.Add(-1)
+	}
+	_ = c.Conn.Close()
 }

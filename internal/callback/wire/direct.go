@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -83,17 +82,17 @@ func (x *Exchange) connect(ctx context.Context, u *url.URL) (*direct, error) {
 		}
 		x.use(d.conn, reused)
 		if err := x.mayBegin(); err != nil {
-			d.close()
+			d.drop()
 			return nil, err
 		}
 		if err := ctx.Err(); err != nil { // begin may take long
-			d.close()
+			d.drop()
 			return nil, err
 		}
 		if !reused || silent(d.Conn) {
 			return d, nil
 		}
-		d.close()
+		d.drop()
 	}
 }
 
@@ -141,55 +140,6 @@ func (d *direct) Read(b []byte) (int, error) {
 
 func (d *direct) cutOff() { _ = d.SetDeadline(time.Unix(1, 0)) }
 
-func (d *direct) close() { _ = d.conn.Close() }
-
-// take returns the most recently used connection, or nil.
-func (c *connections) take() *direct {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for len(c.idle) > 0 {
-		last := len(c.idle) - 1
-		d := c.idle[last]
-		c.idle[last] = nil
-		c.idle = c.idle[:last]
-		if time.Since(d.answered) < c.keep {
-			return d
-		}
-		d.close()
-	}
-	return nil
-}
-
-// give stores a connection for the next call.
-func (c *connections) give(d *direct) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed || len(c.idle) >= maxIdle || c.pools.open.Load() > c.pools.most {
-		d.close()
-		return
-	}
-	d.answered = time.Now()
-	c.idle = append(c.idle, d)
-	if c.expiry == nil {
-		c.expiry = time.AfterFunc(c.keep, c.expire)
-	}
-}
-
-// expire closes the connections that were idle for too long, which are first in the list. All share one timer, because
-// a timer for each took 1 % of a callback.
-func (c *connections) expire() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for len(c.idle) > 0 && time.Since(c.idle[0].answered) >= c.keep {
-		c.idle[0].close()
-		c.idle = slices.Delete(c.idle, 0, 1)
-	}
-	c.expiry = nil
-	if len(c.idle) > 0 {
-		c.expiry = time.AfterFunc(c.keep-time.Since(c.idle[0].answered), c.expire)
-	}
-}
-
 // answer is the body of a response. Its connection is kept if the body was read to the end.
 type answer struct {
 	exchange *Exchange
@@ -228,7 +178,7 @@ func (a *answer) end(whole bool) {
 		a.exchange.used.give(d)
 		return
 	}
-	d.close()
+	_ = d.Close()
 }
 
 // cause returns what ended the context, or else err.

@@ -6,8 +6,8 @@
 // may have another address by then; connections that are in use close after their calls.
 //
 // The calling goroutine itself writes requests without TLS of up to directLimit bytes, and reads the responses
-// (direct.go), with net/http's Request.Write and ReadResponse. All others go through net/http's Transport, which also
-// speaks HTTP/2 and reads a response while it writes. The Transport passes each request and response between three
-// goroutines, which costs a third of the callbacks per second. Tests compare the two byte by byte and response by
-// response.
+// (direct.go), with net/http's Request.Write and ReadResponse. All others go through net/http's Transport
+// (transport.go), which also speaks HTTP/2 and reads a response while it writes. The Transport passes each request and
+// response between three goroutines, which costs a third of the callbacks per second. Tests compare the two byte by
+// byte and response by response.
 package wire

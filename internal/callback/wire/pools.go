@@ -2,14 +2,11 @@ package wire
 
 import (
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"math/rand/v2"
 	"net"
 	"net/http"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -75,25 +72,6 @@ func mostOpen() int64 {
 		return maxOpen
 	}
 	return int64(min(maxOpen, files.Cur/2))
-}
-
-// transport returns a net/http Transport that closes connections that were idle for so long.
-func (p *Pools) transport(idle time.Duration) *http.Transport {
-	dial := func(ctx context.Context, _, address string) (net.Conn, error) { return p.dial(ctx, address) }
-	return &http.Transport{
-		Proxy:                  nil, // a proxy would dial addresses that the policy cannot check
-		DialContext:            dial,
-		TLSClientConfig:        &tls.Config{RootCAs: p.roots, MinVersion: tls.VersionTLS12},
-		ForceAttemptHTTP2:      true,
-		HTTP2:                  &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
-		DisableCompression:     true, // responses are kept as received, not decompressed
-		MaxIdleConnsPerHost:    maxIdle,
-		IdleConnTimeout:        idle,
-		MaxResponseHeaderBytes: maxHeader,
-		TLSHandshakeTimeout:    p.dialer.Timeout,
-		WriteBufferSize:        bufferSize,
-		ReadBufferSize:         bufferSize,
-	}
 }
 
 func (p *Pools) dial(ctx context.Context, address string) (*conn, error) {
@@ -179,41 +157,6 @@ func (p *Pool) retire(c *connections) {
 	c.close()
 }
 
-// limit keeps idle connections for less than the endpoint announces (Keep-Alive: timeout=5), so that no call uses one
-// that the endpoint is closing.
-func (p *Pool) limit(c *connections, header string) {
-	announced := announcedIdle(header)
-	if announced <= 0 {
-		return
-	}
-	keep := max(announced-idleMargin, announced/2, minIdle)
-	p.mu.Lock()
-	shorter := keep < p.keep
-	if shorter {
-		p.keep = keep
-	}
-	p.mu.Unlock()
-	if shorter {
-		p.retire(c)
-	}
-}
-
-// announcedIdle returns the timeout in a Keep-Alive header, or 0.
-func announcedIdle(header string) time.Duration {
-	for part := range strings.SplitSeq(header, ",") {
-		name, value, _ := strings.Cut(part, "=")
-		if !strings.EqualFold(strings.TrimSpace(name), "timeout") {
-			continue
-		}
-		seconds, err := strconv.ParseUint(strings.Trim(value, " \t\""), 10, 16)
-		if err != nil {
-			return 0
-		}
-		return max(time.Duration(seconds)*time.Second, minIdle)
-	}
-	return 0
-}
-
 // connections holds the connections that a pool uses until a call finds that they should no longer be used.
 type connections struct {
 	pools *Pools
@@ -227,13 +170,51 @@ type connections struct {
 	closed    bool            // close connections when they become idle
 }
 
-func (c *connections) net() *http.Transport {
+// take returns the most recently used connection, or nil.
+func (c *connections) take() *direct {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.transport == nil {
-		c.transport = c.pools.transport(c.keep)
+	for len(c.idle) > 0 {
+		last := len(c.idle) - 1
+		d := c.idle[last]
+		c.idle[last] = nil
+		c.idle = c.idle[:last]
+		if time.Since(d.answered) < c.keep {
+			return d
+		}
+		d.drop()
 	}
-	return c.transport
+	return nil
+}
+
+// give stores a connection for the next call.
+func (c *connections) give(d *direct) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed || len(c.idle) >= maxIdle || c.pools.open.Load() > c.pools.most {
+		d.drop()
+		return
+	}
+	d.answered = time.Now()
+	c.idle = append(c.idle, d)
+	if c.expiry == nil {
+		c.expiry = time.AfterFunc(c.keep, c.expire)
+	}
+}
+
+// expire closes the connections that were idle for too long, which are first in the list. All share one timer, because
+// a timer for each took 1 % of a callback.
+func (c *connections) expire() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for len(c.idle) > 0 && time.Since(c.idle[0].answered) >= c.keep {
+		c.idle[0].drop()
+		c.idle = slices.Delete(c.idle, 0, 1)
+	}
+	c.expiry = nil
+	if len(c.idle) > 0 {
+		c.expiry = time.AfterFunc(c.keep-time.Since(c.idle[0].answered), c.expire)
+	}
 }
 
 // closeUnused closes the idle direct connections without a response since a time.
@@ -244,18 +225,9 @@ func (c *connections) closeUnused(since time.Time) {
 		if d.answered.After(since) {
 			return false
 		}
-		d.close()
+		d.drop()
 		return true
 	})
-}
-
-// closeIfRetired closes the idle connections of net/http that no later call uses.
-func (c *connections) closeIfRetired() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed && c.transport != nil {
-		c.transport.CloseIdleConnections()
-	}
 }
 
 func (c *connections) close() {
@@ -263,7 +235,7 @@ func (c *connections) close() {
 	defer c.mu.Unlock()
 	c.closed = true
 	for _, d := range c.idle {
-		d.close()
+		d.drop()
 	}
 	c.idle = nil
 	if c.expiry != nil {

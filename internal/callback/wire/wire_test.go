@@ -253,7 +253,7 @@ func TestOnlyUndeliveredRequestsAreRepeated(t *testing.T) {
 		x.wrote.Store(c.wrote)
 		x.answered.Store(c.answered)
 		x.http2.Store(c.http2)
-		if got := x.Again(t.Context(), c.err); got != c.want {
+		if got := x.MayRepeat(t.Context(), c.err); got != c.want {
 			t.Errorf("%s: %v", c.name, got)
 		}
 	}
@@ -303,7 +303,7 @@ func TestARequestThatMissesTheEndOfItsConnectionIsRepeated(t *testing.T) {
 		}
 		_, err = mine.Read(make([]byte, 1))
 		_ = mine.Close()
-		if got := x.Again(t.Context(), err); got != c.want {
+		if got := x.MayRepeat(t.Context(), err); got != c.want {
 			t.Errorf("%s: repeated %t after %v", name, got, err)
 		}
 		_ = l.Close()

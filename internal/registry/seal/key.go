@@ -73,19 +73,19 @@ func LoadKey(file string) (Key, error) {
 	return ReadKey(file)
 }
 
-// Seal encrypts a text for one place. It cannot be opened for another place.
-func (k Key) Seal(place, text string) (string, error) {
+// Seal encrypts a text that belongs to an object. It cannot be opened as that of another one.
+func (k Key) Seal(object, text string) (string, error) {
 	aead, err := k.aead()
 	if err != nil {
 		return "", err
 	}
 	nonce := make([]byte, aead.NonceSize())
 	_, _ = rand.Read(nonce) // never fails (crypto/rand)
-	return sealedMark + base64.StdEncoding.EncodeToString(aead.Seal(nonce, nonce, []byte(text), []byte(place))), nil
+	return sealedMark + base64.StdEncoding.EncodeToString(aead.Seal(nonce, nonce, []byte(text), []byte(object))), nil
 }
 
-// Open decrypts a text sealed for the same place. Errors: ErrKey.
-func (k Key) Open(place, sealed string) (string, error) {
+// Open decrypts a text sealed for the same object. Errors: ErrKey.
+func (k Key) Open(object, sealed string) (string, error) {
 	aead, err := k.aead()
 	if err != nil {
 		return "", err
@@ -94,7 +94,7 @@ func (k Key) Open(place, sealed string) (string, error) {
 	if err != nil || len(b) < aead.NonceSize() {
 		return "", ErrKey
 	}
-	text, err := aead.Open(nil, b[:aead.NonceSize()], b[aead.NonceSize():], []byte(place))
+	text, err := aead.Open(nil, b[:aead.NonceSize()], b[aead.NonceSize():], []byte(object))
 	if err != nil {
 		return "", ErrKey
 	}

@@ -55,23 +55,23 @@ func (t *Text) UnmarshalJSON(b []byte) error {
 }
 
 // SealJSON encrypts the Texts of a JSON value.
-func (k Key) SealJSON(place string, raw []byte) ([]byte, error) {
+func (k Key) SealJSON(object string, raw []byte) ([]byte, error) {
 	return mapTexts(raw, func(s string) (string, error) {
 		text, open := strings.CutPrefix(s, openMark)
 		if !open || text == "" {
 			return s, nil
 		}
-		return k.Seal(place, text)
+		return k.Seal(object, text)
 	})
 }
 
-// OpenJSON decrypts a value sealed by SealJSON for the same place. Errors: ErrKey.
-func (k Key) OpenJSON(place string, raw []byte) ([]byte, error) {
+// OpenJSON decrypts a value sealed by SealJSON for the same object. Errors: ErrKey.
+func (k Key) OpenJSON(object string, raw []byte) ([]byte, error) {
 	return mapTexts(raw, func(s string) (string, error) {
 		if !strings.HasPrefix(s, sealedMark) {
 			return s, nil
 		}
-		text, err := k.Open(place, s)
+		text, err := k.Open(object, s)
 		return openMark + text, err
 	})
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"maps"
-	"math"
 	"slices"
 	"time"
 	"unicode/utf8"
@@ -72,28 +71,6 @@ func (l *RequestLine) append(b []byte, now time.Time) ([]byte, error) {
 	return appendLine(b, &w)
 }
 
-func readRequest(line []byte) (RequestLine, error) {
-	var w requestWire
-	ts, err := decodeLine(line, &w, &w.TS)
-	if err != nil {
-		return RequestLine{}, err
-	}
-	l := RequestLine{
-		TS: ts, Op: w.Op, Topic: w.Topic, ID: w.ID, Shard: w.Shard, Revision: w.Revision, DueAt: timeOf(w.DueAt),
-		CreatedAt: timeOf(w.CreatedAt), ChangedAt: timeOf(w.ChangedAt), Priority: w.Priority, Order: w.Order,
-		TTR: durationOf(w.TTR, time.Second), MaxAttempts: w.MaxAttempts, ContentType: w.ContentType,
-		ExpiresAt: timeOf(w.ExpiresAt), TTL: durationOf(w.TTL, time.Second), Headers: w.Headers.texts(),
-		Body: w.Body64, Via: w.Via, By: w.By, Delay: durationOf(w.Delay, time.Second),
-	}
-	for _, seconds := range w.Retry {
-		l.Retry = append(l.Retry, durationOf(seconds, time.Second))
-	}
-	if w.Body != nil {
-		l.Body = []byte(*w.Body)
-	}
-	return l, nil
-}
-
 // attemptWire is the JSON of an AttemptLine. Times are in Unix milliseconds.
 type attemptWire struct {
 	TS        string  `json:"ts"`
@@ -122,16 +99,6 @@ func (l *AttemptLine) append(b []byte, now time.Time, process string) ([]byte, e
 	})
 }
 
-func readAttempt(line []byte) (AttemptLine, error) {
-	var w attemptWire
-	ts, err := decodeLine(line, &w, &w.TS)
-	return AttemptLine{
-		TS: ts, Topic: w.Topic, ID: w.ID, CreatedAt: timeOf(w.CreatedAt), N: w.N, StartedAt: timeOf(w.StartedAt),
-		Took: durationOf(w.TookMS, time.Millisecond), Status: w.Status, Outcome: w.Outcome, Reason: w.Reason,
-		Error: w.Error, Shard: w.Shard, Revision: w.Revision, Process: w.Process, Result: w.Result,
-	}, err
-}
-
 // errorWire is the JSON of an ErrorLine.
 type errorWire struct {
 	TS      string `json:"ts"`
@@ -150,10 +117,11 @@ var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.Allo
 
 // appendLine appends the JSON of a line with its checksum, and a newline.
 func appendLine(b []byte, wire any) ([]byte, error) {
-	to := appender(b)
-	if err := json.MarshalWrite(&to, wire, lenient); err != nil {
+	buffer := bytes.NewBuffer(b)
+	if err := json.MarshalWrite(buffer, wire, lenient); err != nil {
 		return b, fmt.Errorf("encode a line: %w", err)
 	}
+	to := buffer.Bytes()
 	if line := to[len(b):]; mayNeedEscapes(line) {
 		to = append(to[:len(b)], escapeControls(line)...)
 	}
@@ -176,36 +144,6 @@ func appendChecksum(b, line []byte) []byte {
 	return append(b, `"}`...)
 }
 
-// isWhole reports whether a line is as it was written.
-func isWhole(line []byte) bool {
-	end := len(line) - checksumSize
-	if end < 0 || !bytes.HasPrefix(line, []byte(lineStart)) {
-		return false
-	}
-	var want [checksumSize]byte
-	return bytes.Equal(line[end:], appendChecksum(want[:0], line[:end]))
-}
-
-// appender is a writer to the end of a slice.
-type appender []byte
-
-func (a *appender) Write(p []byte) (int, error) {
-	*a = append(*a, p...)
-	return len(p), nil
-}
-
-// decodeLine decodes a line, and its time once that is in ts.
-func decodeLine(line []byte, wire any, ts *string) (time.Time, error) {
-	if err := json.Unmarshal(line, wire, lenient); err != nil {
-		return time.Time{}, err
-	}
-	at, err := time.Parse(time.RFC3339Nano, *ts)
-	if err != nil {
-		return at, fmt.Errorf("read the ts of a line: %w", err)
-	}
-	return at, nil
-}
-
 // stampOf returns the time of a line, which is now unless the line has one.
 func stampOf(ts, now time.Time) string {
 	if ts.IsZero() {
@@ -222,18 +160,6 @@ func millisOf(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-func timeOf(ms int64) time.Time {
-	if ms == 0 {
-		return time.Time{}
-	}
-	return time.UnixMilli(ms).UTC()
-}
-
-// durationOf rounds to nanoseconds, which removes the error of decimal fractions.
-func durationOf(f float64, unit time.Duration) time.Duration {
-	return time.Duration(math.Round(f * float64(unit)))
-}
-
 // pairs holds names and their texts. It is not an object, since {"ts":" may occur only at the beginning of a line.
 type pairs [][2]string
 
@@ -245,17 +171,6 @@ func pairsOf(texts map[string]string) (p pairs) {
 		p = append(p, [2]string{name, texts[name]})
 	}
 	return p
-}
-
-func (p pairs) texts() map[string]string {
-	if len(p) == 0 {
-		return nil
-	}
-	texts := make(map[string]string, len(p))
-	for _, pair := range p {
-		texts[pair[0]] = pair[1]
-	}
-	return texts
 }
 
 // mayNeedEscapes reports whether a line has the first byte of a character that escapeControls escapes.

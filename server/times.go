@@ -1,0 +1,114 @@
+package server
+
+import (
+	"errors"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
+)
+
+// Durations are Go durations in text, or numbers of seconds. Each kind has its own limits.
+type (
+	delay     time.Duration
+	ttr       time.Duration // a push is also checked against its topic's limit
+	ttl       time.Duration
+	retryWait time.Duration
+	pullWait  time.Duration
+)
+
+// UnmarshalJSON rounds up, because a job must never be early.
+func (d *delay) UnmarshalJSON(v []byte) error {
+	read, err := durationBetween(v, 0, store.MaxDelay)
+	if rest := read % time.Millisecond; rest != 0 {
+		read += time.Millisecond - rest
+	}
+	*d = delay(read)
+	return err
+}
+
+func (d *ttr) UnmarshalJSON(v []byte) error {
+	read, err := durationBetween(v, registry.MinTTR, registry.MaxPullTTR)
+	*d = ttr(read.Truncate(time.Millisecond))
+	return err
+}
+
+func (d *ttl) UnmarshalJSON(v []byte) error {
+	read, err := durationBetween(v, time.Millisecond, store.MaxDelay)
+	*d = ttl(read.Truncate(time.Millisecond))
+	return err
+}
+
+func (d *retryWait) UnmarshalJSON(v []byte) error {
+	read, err := durationBetween(v, 0, registry.MaxRetryWait)
+	*d = retryWait(read)
+	return err
+}
+
+func (d *pullWait) UnmarshalJSON(v []byte) error {
+	read, err := durationBetween(v, 0, maxWait)
+	*d = pullWait(read)
+	return err
+}
+
+func durationBetween(v jsontext.Value, low, high time.Duration) (time.Duration, error) {
+	if kind := v.Kind(); kind != jsontext.KindNumber && kind != jsontext.KindString {
+		return 0, badValue(`must be a duration like "30m" or a number of seconds, got %s`, kindName(kind))
+	}
+	var d registry.Duration
+	err := d.UnmarshalJSON(v)
+	switch {
+	case errors.Is(err, registry.ErrTooLarge), err == nil && (d.Std() < low || d.Std() > high):
+		return 0, rangeError("must be between %s and %s, got %s", low, limitText(high), clip(string(v)))
+	case err != nil:
+		return 0, badValue("%v", err)
+	}
+	return d.Std(), nil
+}
+
+func limitText(d time.Duration) string {
+	if d == store.MaxDelay {
+		return "10 years"
+	}
+	return d.String()
+}
+
+// moment is an instant: RFC 3339 in text, or Unix milliseconds.
+type moment time.Time
+
+// UnmarshalJSON rounds up, because a job must never be early.
+func (m *moment) UnmarshalJSON(v []byte) error {
+	t, err := parseInstant(v)
+	if err != nil {
+		return err
+	}
+	if time.Until(t) > store.MaxDelay { // the queue checks it again by Redis's clock
+		return rangeError("must be at most 10 years ahead")
+	}
+	if t.Year() < 1 {
+		t = time.Unix(0, 0) // the exact time in the past does not matter
+	}
+	if down := t.Truncate(time.Millisecond); !down.Equal(t) {
+		t = down.Add(time.Millisecond)
+	}
+	*m = moment(t)
+	return nil
+}
+
+func parseInstant(v jsontext.Value) (time.Time, error) {
+	switch v.Kind() {
+	case jsontext.KindNumber:
+		ms, err := parseInteger(string(v))
+		return time.UnixMilli(ms), err
+	case jsontext.KindString:
+		text, _ := jsontext.AppendUnquote(nil, v)
+		t, err := time.Parse(time.RFC3339Nano, string(text))
+		if err != nil {
+			return t, badValue("must be an instant like 2030-01-31T08:00:00Z, got %q", clip(string(text)))
+		}
+		return t, nil
+	}
+	return time.Time{}, badValue("must be an RFC 3339 string or Unix milliseconds, got %s", kindName(v.Kind()))
+}
