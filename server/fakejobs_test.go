@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/observe"
+	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/store"
 )
 
