@@ -205,7 +205,7 @@ func (p *parts) newKeeper() (*reconcile.Reconciler, error) {
 		Dir: p.cfg.JournalDir(), Buckets: p.queue.Shards.Buckets, Changed: p.shardsChanged(), Queue: p.queue,
 		Reported: p.recovered,
 		Limit: func(ctx context.Context, b *store.Bucket) error {
-			return p.queue.LimitBucket(ctx, b, p.allTopicConfs)
+			return p.queue.Shards.LimitBucket(ctx, b, p.allTopicConfs)
 		},
 		Prefer: p.recovered != nil, Logger: p.log, Registerer: p.metrics,
 	})

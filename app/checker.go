@@ -10,6 +10,7 @@ import (
 	"github.com/wakecall/wakecall/internal/alert"
 	"github.com/wakecall/wakecall/internal/log/printable"
 	"github.com/wakecall/wakecall/internal/message"
+	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/observe/activity"
 	"github.com/wakecall/wakecall/internal/observe/history"
 	"github.com/wakecall/wakecall/internal/reconcile"
@@ -91,7 +92,7 @@ const unknownMost = 100
 
 // unknownTopics returns the topics that have jobs but are missing from the registry, although nobody deleted them.
 func (p *parts) unknownTopics(ctx context.Context) (map[string]int64, error) {
-	topics, err := p.queue.Counts(ctx)
+	topics, err := observe.Figures{Queue: p.queue}.Counts(ctx)
 	if err != nil {
 		return nil, err
 	}

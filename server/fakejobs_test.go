@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/observe"
+	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/store"
 )
 
@@ -341,6 +342,6 @@ func (f *fakeJobs) Standing(context.Context, *store.Job) (observe.Standing, bool
 	return f.standing, true, nil
 }
 
-func (f *fakeJobs) Workers(context.Context, string) (store.Workers, error) {
-	return store.Workers{}, nil
+func (f *fakeJobs) Workers(context.Context, string) (queue.Workers, error) {
+	return queue.Workers{}, nil
 }

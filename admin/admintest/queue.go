@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/observe"
+	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/store"
 )
 
@@ -40,8 +41,8 @@ func (*Queue) EndDead(context.Context, store.DeadCall) (int, error) { return 0, 
 
 func (*Queue) Health(context.Context) []store.ShardHealth { return nil }
 
-func (*Queue) Workers(context.Context, string) (store.Workers, error) {
-	return store.Workers{Waiting: 7, Oldest: time.Now().Add(-time.Hour)}, nil
+func (*Queue) Workers(context.Context, string) (queue.Workers, error) {
+	return queue.Workers{Waiting: 7, Oldest: time.Now().Add(-time.Hour)}, nil
 }
 
 func (*Queue) TopicLimits(context.Context, []string) (map[string]observe.TopicLimits, error) {

@@ -15,6 +15,7 @@ import (
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/internal/callback"
 	"github.com/wakecall/wakecall/internal/observe"
+	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/store"
 )
@@ -69,7 +70,7 @@ type Editor interface {
 type Queue interface {
 	Stats(ctx context.Context, topics []string) (map[string]store.Stats, error)
 	TopicLimits(ctx context.Context, topics []string) (map[string]observe.TopicLimits, error)
-	Workers(ctx context.Context, topic string) (store.Workers, error)
+	Workers(ctx context.Context, topic string) (queue.Workers, error)
 	ProbeNow(ctx context.Context, topic string) (open bool, err error)
 	DropTopic(ctx context.Context, topic string) (int, error)
 }

@@ -57,7 +57,7 @@ const topicEvery = 2 * time.Second
 type topicLive struct {
 	*topicLine
 	Limits   observe.TopicLimits
-	Pull     *store.Workers    // the workers of a pull topic; nil: unknown
+	Pull     *queue.Workers    // the workers of a pull topic; nil: unknown
 	Last     *activity.Attempt // while its breaker is open; nil: unknown
 	ProbeDue bool              // the open breaker probes with the next due job
 	Until    time.Time         // when the older of its two secrets is dropped; zero: only by hand

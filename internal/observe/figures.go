@@ -10,6 +10,11 @@ import (
 // Figures is a queue with what people read about it.
 type Figures struct{ *queue.Queue }
 
+// Workers describes the workers of a topic, as queue.WorkersOf does.
+func (q Figures) Workers(ctx context.Context, topic string) (queue.Workers, error) {
+	return queue.WorkersOf(ctx, q.Shards, topic)
+}
+
 // Bucket is a bucket that stores notes about callbacks.
 type Bucket struct{ *store.Bucket }
 

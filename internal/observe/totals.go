@@ -145,6 +145,14 @@ func minus(a, b Totals) Totals {
 	return a
 }
 
+// Counts counts the jobs of all topics that have jobs, over all shards, and those of namespaces with settings. With a
+// *PartialError the numbers are from the shards that answered.
+func (q Figures) Counts(ctx context.Context) (map[string]store.Stats, error) {
+	sum := map[string]store.Stats{}
+	err := q.Shards.EachBucket(func(b *store.Bucket) error { return b.CountAll(ctx, "", "", sum) })
+	return sum, err
+}
+
 // activeStep is how many topics one call of the script lists.
 const activeStep = 1000
 

@@ -108,7 +108,7 @@ func (a *Asks) Close() []BucketTopics {
 // waited for while no other has jobs. Errors: *UnavailableError when no shard answers; that of a shard where the script
 // fails, if no other has jobs.
 func (q *Queue) Take(ctx context.Context, r store.TakeRequest) ([]store.Job, error) {
-	list := q.Divide(r.Topics, r.Order)
+	list := q.Shards.Divide(r.Topics, r.Order)
 	if len(list) == 0 {
 		return nil, &store.UnavailableError{Reason: "down", RetryAfter: time.Second, Err: q.noShard()}
 	}

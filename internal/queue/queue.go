@@ -5,7 +5,6 @@ import (
 	"iter"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/wakecall/wakecall/internal/store"
@@ -15,7 +14,6 @@ import (
 type Queue struct {
 	Shards *Shards
 	opts   store.Options
-	turn   atomic.Uint64 // counts calls of Divide: each begins with another shard
 
 	mu     sync.Mutex // guards the following
 	topics iter.Seq[store.TopicConf]

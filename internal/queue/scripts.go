@@ -6,13 +6,18 @@ import (
 	"github.com/wakecall/wakecall/internal/store"
 )
 
-// The scripts of moves between shards, and of what people do. Each has its text in lua/, which describes its arguments and its result.
+// The scripts about whole topics and several shards. Each has its text in lua/, which describes its arguments and its
+// result.
 var (
 	moverScript   = store.Declare(luaFiles, store.Row{Name: "mover"})
 	deferScript   = store.Declare(luaFiles, store.Row{Name: "defer"})
 	restoreScript = store.Declare(luaFiles, store.Row{Name: "restore", Deadline: true})
 	leaveScript   = store.Declare(luaFiles, store.Row{Name: "leave", Lost: store.LostNever})
 
+	dropScript  = store.Declare(luaFiles, store.Row{Name: "drop", Deadline: true, Lost: store.LostDoubt})
+	clearScript = store.Declare(
+		luaFiles, store.Row{Name: "clear", File: "drop", Guard: store.GuardNone, Lost: store.LostDoubt})
+	workersScript  = store.Declare(luaFiles, store.Row{Name: "workers"})
 	probeNowScript = store.Declare(luaFiles, store.Row{Name: "probenow"})
 )
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -23,6 +24,7 @@ type Shards struct {
 	all    atomic.Pointer[[]*store.Shard]            // by name
 	names  atomic.Pointer[map[string]string]         // identity → name, for all shards of the registry
 	active atomic.Pointer[[]*store.Shard]            // read at once: one by one, all may seem inactive
+	turn   atomic.Uint64                             // counts calls of Divide: each begins with another shard
 
 	mu      sync.Mutex                   // guards the following and changes to the others
 	retired map[*store.Shard]*time.Timer // no longer in use, until they are closed
@@ -361,4 +363,9 @@ func (s *Shards) CanKeep(ctx context.Context, d store.Durability) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// LimitBucket sets the limits of all topics of a bucket that is about to be opened and may have lost them.
+func (s *Shards) LimitBucket(ctx context.Context, b *store.Bucket, all iter.Seq[store.TopicConf]) error {
+	return b.SetTopics(ctx, all, len(*s.active.Load()))
 }

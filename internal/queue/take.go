@@ -20,12 +20,12 @@ func (a BucketTopics) same(b BucketTopics) bool {
 
 // Divide divides topics by the buckets of all shards that may have jobs of them, beginning with another shard each
 // time. A bucket with many of the topics is listed several times.
-func (q *Queue) Divide(topics []string, order store.Order) []BucketTopics {
-	shards := *q.Shards.all.Load()
+func (s *Shards) Divide(topics []string, order store.Order) []BucketTopics {
+	shards := *s.all.Load()
 	if len(shards) == 0 {
 		return nil
 	}
-	first := int(q.turn.Add(1) % uint64(len(shards)))
+	first := int(s.turn.Add(1) % uint64(len(shards)))
 	var list []BucketTopics
 	for i := range shards {
 		for _, at := range divide(shards[(first+i)%len(shards)], topics, order) {

@@ -46,11 +46,6 @@ func (q *Queue) syncTopics(ctx context.Context, changed []store.TopicConf, shard
 	return errors.Join(errs...)
 }
 
-// LimitBucket sets the limits of all topics of a bucket that is about to be opened and may have lost them.
-func (q *Queue) LimitBucket(ctx context.Context, b *store.Bucket, all iter.Seq[store.TopicConf]) error {
-	return b.SetTopics(ctx, all, len(*q.Shards.active.Load()))
-}
-
 // Stats counts the jobs of topics over all shards. With a *PartialError the numbers are those of the shards that
 // answered.
 func (q *Queue) Stats(ctx context.Context, topics []string) (map[string]store.Stats, error) {
@@ -65,14 +60,6 @@ func (q *Queue) Stats(ctx context.Context, topics []string) (map[string]store.St
 			return nil
 		})
 	})
-	return sum, err
-}
-
-// Counts counts the jobs of all topics that have jobs, over all shards, and those of namespaces with settings. With a
-// *PartialError the numbers are from the shards that answered.
-func (q *Queue) Counts(ctx context.Context) (map[string]store.Stats, error) {
-	sum := map[string]store.Stats{}
-	err := q.Shards.EachBucket(func(b *store.Bucket) error { return b.CountAll(ctx, "", "", sum) })
 	return sum, err
 }
 
@@ -134,12 +121,12 @@ func (q *Queue) DropTopic(ctx context.Context, topic string) (int, error) {
 func (q *Queue) dropTopic(ctx context.Context, topic string) (total int, window time.Duration, err error) {
 	for _, s := range *q.Shards.all.Load() {
 		b, running := s.BucketOf(topic), false
-		err := b.Drop(ctx, topic, func(d store.DropReply) error {
-			total, running = total+d.Deleted, running || d.Running
-			if d.IsFirst {
-				return q.record(ctx, store.Cleared, store.Job{Topic: topic, Shard: s.Name(), Revision: d.Revision})
+		err := drop(ctx, b, topic, func(d dropped) error {
+			total, running = total+d.deleted, running || d.running
+			if d.first {
+				return q.record(ctx, store.Cleared, store.Job{Topic: topic, Shard: s.Name(), Revision: d.revision})
 			}
-			return q.record(ctx, store.Deleted, d.Newer...)
+			return q.record(ctx, store.Deleted, d.newer...)
 		})
 		if err != nil {
 			return total, window, fmt.Errorf("delete the jobs of %s: %w", topic, err)
@@ -149,4 +136,65 @@ func (q *Queue) dropTopic(ctx context.Context, topic string) (total int, window 
 		}
 	}
 	return total, window, nil
+}
+
+const dropStep = 200 // jobs in one call of the script
+
+// dropped says what one step of deleting a topic's jobs did.
+type dropped struct {
+	first    bool
+	deleted  int
+	running  bool        // a deleted job was running, or may have been
+	revision int64       // of the deletion
+	newer    []store.Job // deleted jobs that are newer than the first step
+}
+
+// drop deletes the jobs of a topic in one bucket, and calls did for each step. When the reply of a later step was lost,
+// it begins again: that step may have deleted jobs that are newer than the first one, and only a new first step covers
+// them.
+func drop(ctx context.Context, b *store.Bucket, topic string, did func(dropped) error) error {
+	first := int64(0)
+	for cursor := "0"; ; {
+		o, err := b.Call(ctx, dropScript, topic, cursor, dropStep, first, "")
+		if err != nil {
+			return err
+		}
+		reply := store.Values(o.Value)
+		if len(reply) < 4 || len(reply)%2 != 0 {
+			return store.ErrReply
+		}
+		d := dropped{first: first == 0, deleted: int(store.Integer(reply[1])), revision: store.Integer(reply[3])}
+		d.running = o.Doubtful || store.Integer(reply[2]) == 1
+		for job := range slices.Chunk(reply[4:], 2) {
+			created := time.UnixMilli(store.Number(store.Text(job[1]))).UTC()
+			d.newer = append(d.newer, store.Job{
+				Topic: topic, ID: store.Text(job[0]), Shard: b.Name(), CreatedAt: created, Revision: d.revision,
+			})
+		}
+		if err := did(d); err != nil {
+			return err
+		}
+		cursor = store.Text(reply[0])
+		switch {
+		case o.Doubtful && first > 0:
+			first, cursor = 0, "0"
+		case cursor == "0":
+			return nil
+		case first == 0:
+			first = d.revision
+		}
+	}
+}
+
+// DropUpTo deletes the jobs of a topic in one bucket up to a revision, as a line of a journal says that was replayed.
+func DropUpTo(ctx context.Context, b *store.Bucket, topic string, revision int64) error {
+	for cursor := "0"; ; {
+		reply, err := b.CallList(ctx, 4, clearScript, topic, cursor, dropStep, "", revision)
+		if err != nil {
+			return err
+		}
+		if cursor = store.Text(reply[0]); cursor == "0" {
+			return nil
+		}
+	}
 }

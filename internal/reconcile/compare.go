@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/store"
 )
 
@@ -196,7 +197,7 @@ func replayEntries(
 	for i, e := range reply {
 		effects[i] = Effect(store.Text(e))
 		if c := &entries[i]; c.Kind == EntryCleared && !dry {
-			if err := b.DropUpTo(ctx, c.Job.Topic, c.Revision); err != nil {
+			if err := queue.DropUpTo(ctx, b, c.Job.Topic, c.Revision); err != nil {
 				return nil, err
 			}
 		}

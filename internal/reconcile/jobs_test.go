@@ -304,7 +304,7 @@ func TestRecoveryKeepsTheLimitsOfTopics(t *testing.T) {
 	client.FlushAll(t.Context())
 	in := h.heartbeatOf(t)
 	in.opts.Limit = func(ctx context.Context, b *store.Bucket) error {
-		return h.queue.LimitBucket(ctx, b, one)
+		return h.queue.Shards.LimitBucket(ctx, b, one)
 	}
 	attendAll(t, in)
 	ready(t, h)

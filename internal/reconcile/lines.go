@@ -105,7 +105,7 @@ func skipTorn(err error, torn *int) error {
 	return err
 }
 
-// entryOf converts a line for queue.Shard.Replay.
+// entryOf converts a line for Replay.
 func entryOf(l *line) Entry {
 	e := Entry{Kind: l.kind, Revision: l.revision}
 	switch {

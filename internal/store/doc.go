@@ -1,6 +1,8 @@
 // Package store keeps jobs in one Redis deployment: a Shard. It answers what happens to a job there, and how a script
-// is called. Package queue makes several shards one; packages reconcile and observe bring scripts of their own, and
-// call them by Shard.Call as this package does. No other package knows a key or a script.
+// is called. All jobs of a topic on a shard are in one Bucket, the unit of failure: a bucket that is down, hangs or is
+// being compared holds up itself alone. What happens to a job is a method of its bucket. Package queue makes several
+// shards one; packages queue, reconcile and observe bring scripts of their own, and call them by Bucket.Call as this
+// package does. No other package knows a key or a script.
 //
 // Each operation that must be atomic is a Lua script in lua/, one file for each; code that scripts share is in
 // lua/shared. To follow a job, read in this order:
@@ -15,12 +17,12 @@
 //	job.go, change.go, delete.go, list.go, dead.go   what people and clients do with jobs
 //	changes.go, via.go   what journals get
 //	finished.go          how a shard remembers finished jobs
-//	topics.go            settings and counts of topics; workers.go who works
-//	move.go              the steps of a move to another shard
+//	topics.go            settings and counts of topics
 //
-// How a shard is called:
+// How a bucket is called:
 //
-//	shard.go, connect.go the connection, and whether a bucket is up; config.go its options
+//	shard.go, connect.go the connection; config.go its options
+//	bucket.go            whether a bucket is up; runeach.go serves each in a goroutine of its own
 //	scripts.go           the table of scripts, and how their texts are composed
 //	call.go              the one way to call a script; callerror.go what an error means, reply.go what a reply says
 //	batches.go           which requests share a call (package batch)
@@ -30,9 +32,8 @@
 //	await.go, early.go   what happens while it is being compared
 //	wakeups.go           messages between processes; health.go what people see of a shard
 //
-// Invariants: a script changes all of a job or nothing. All jobs of a topic on a shard are in one bucket, the unit of
-// failure: a bucket that is down, hangs or is being compared holds up itself alone. A lease is ended by its token,
-// once. A change has a revision, higher than all before it in its bucket.
+// Invariants: a script changes all of a job or nothing. A lease is ended by its token, once. A change has a revision,
+// higher than all before it in its bucket.
 //
 // docs/architecture/store.md describes the keys, the invariants and the scripts, and how to find a job with redis-cli.
 package store

@@ -68,7 +68,6 @@ type (
 
 const (
 	AwaitFor       = awaitFor
-	DropStep       = dropStep
 	Durabilities   = durabilities
 	LargeJobs      = largeJobs
 	LongBody       = longBody
@@ -86,7 +85,6 @@ var (
 	ConfigureScript  = configureScript
 	DeadScript       = deadScript
 	DeleteScript     = deleteScript
-	DropScript       = dropScript
 	PushEarlyScript  = pushEarlyScript
 	PushScript       = pushScript
 	ReserveScript    = reserveScript

@@ -112,7 +112,8 @@ func fixtureOn(t *testing.T, url string, o store.Options) *fixture {
 func (f *fixture) loadScripts() {
 	f.Helper()
 	for _, script := range []*store.Script{
-		store.PushScript, store.PushEarlyScript, store.ChangeScript, store.DeleteScript, store.DeadScript, store.DropScript, store.ReserveScript, store.TakeScript,
+		store.PushScript, store.PushEarlyScript, store.ChangeScript, store.DeleteScript, store.DeadScript, dropScript,
+		store.ReserveScript, store.TakeScript,
 		store.TakeByIDScript, store.SettleScript, store.SettleByIDScript, store.ConfigureScript, restoreScript,
 	} {
 		if err := f.s.Redis().ScriptLoad(f.ctx, f.s.ComposeForTest()(script)).Err(); err != nil {
@@ -245,8 +246,9 @@ func read(ctx context.Context, s *store.Shard, topic, id string) (*store.Job, er
 	return jobs[0], err
 }
 
-// The scripts of moves, which package queue declares.
+// Scripts that package queue declares.
 var (
+	dropScript    = store.Declare(os.DirFS("../queue"), store.Row{Name: "drop", Deadline: true, Lost: store.LostDoubt})
 	restoreScript = store.Declare(os.DirFS("../queue"), store.Row{Name: "restore", Deadline: true})
 	leaveScript   = store.Declare(os.DirFS("../queue"), store.Row{Name: "leave", Lost: store.LostNever})
 )

@@ -24,9 +24,7 @@ var (
 	})
 	changeScript     = declare(Row{Name: "change", Deadline: true, Lost: LostDoubt, Replicas: true})
 	deleteScript     = declare(Row{Name: "delete", Deadline: true, Lost: LostDoubt, Replicas: true})
-	deadScript       = declare(Row{Name: "dead", Deadline: true, Lost: LostNever}) // it would take others
-	dropScript       = declare(Row{Name: "drop", Deadline: true, Lost: LostDoubt})
-	clearScript      = declare(Row{Name: "clear", File: "drop", Guard: GuardNone, Lost: LostDoubt})
+	deadScript       = declare(Row{Name: "dead", Deadline: true, Lost: LostNever})    // it would take others
 	reserveScript    = declare(Row{Name: "reserve", Deadline: true, Lost: LostNever}) // callers repeat it
 	takeScript       = declare(Row{Name: "take", Deadline: true, Lost: LostNever, Comparing: ComparingWaitsAlone})
 	takeByIDScript   = declare(Row{Name: "takebyid", Deadline: true})
@@ -47,7 +45,6 @@ var (
 	statsScript      = declare(Row{Name: "stats"})
 	countsScript     = declare(Row{Name: "counts"})
 	countEarlyScript = declare(Row{Name: "count early", File: "counts", Guard: GuardNone})
-	workersScript    = declare(Row{Name: "workers"})
 )
 
 // Row describes a script: everything but its text.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/store"
 )
 
@@ -102,12 +103,12 @@ func TestWhoWaitsIsNotedInChunks(t *testing.T) {
 	}
 	note := func(counts map[string]int) {
 		t.Helper()
-		if err := f.b.NoteWorkers(f.ctx, "p", counts); err != nil {
+		if err := queue.NoteWorkers(f.ctx, f.b, "p", counts); err != nil {
 			t.Fatal(err)
 		}
 	}
 	note(waiting)
-	if w, err := f.q.Workers(f.ctx, "t7"); err != nil || w.Waiting != 3 {
+	if w, err := queue.WorkersOf(f.ctx, f.q.Shards, "t7"); err != nil || w.Waiting != 3 {
 		t.Errorf("%+v, %v", w, err)
 	}
 	for _, entry := range f.s.Redis().SlowLogGet(f.ctx, -1).Val() {

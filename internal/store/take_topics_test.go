@@ -125,7 +125,7 @@ func TestATakeOfManyTopicsIsManyCalls(t *testing.T) {
 	f.pullTopics(last)
 	f.push(last, "a", 0)
 	var asked []string
-	for _, at := range f.q.Divide(names, store.Listed) {
+	for _, at := range f.q.Shards.Divide(names, store.Listed) {
 		if asked = append(asked, at.Topics...); len(at.Topics) > 500 {
 			t.Errorf("one call has %d topics", len(at.Topics))
 		}

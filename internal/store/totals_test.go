@@ -253,7 +253,7 @@ func TestCountsAreThoseOfTheTopicsThatHaveJobs(t *testing.T) {
 	if err := f.q.Delete(f.ctx, "t7", "1", nil); err != nil {
 		t.Fatal(err)
 	}
-	got, err := f.q.Counts(f.ctx)
+	got, err := f.figures().Counts(f.ctx)
 	t1 := got["t1"]
 	t1.OldestReady = 0
 	if err != nil || len(got) != many-1 || got["t0"] != (store.Stats{Delayed: 1}) ||

@@ -171,7 +171,7 @@ func JudgeClock(off, took time.Duration) *Problem {
 	return &Problem{Kind: Clock, Severity: Warning, Detail: detail, Advice: advice}
 }
 
-// Shard is the part of a queue.Shard that Try needs.
+// Shard is the part of a store.Shard that Try needs.
 type Shard interface {
 	Ping(ctx context.Context) (clock time.Time, took time.Duration, err error)
 	Health(ctx context.Context) store.ShardHealth

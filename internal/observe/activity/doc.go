@@ -3,7 +3,7 @@
 // a second, without delaying jobs. It is for the admin and for alerts; it is bounded and expires. The exact counters
 // are in queue.Totals.
 //
-//	dispatcher ── Record, a batch at a time ──> Recorder ── once a second ──> queue.Shard.Note ──> Redis <── Reader
+//	dispatcher ── Record, a batch at a time ──> Recorder ── once a second ──> observe.Note ──> Redis <── Reader
 //
 //wakecall:figures
 package activity

@@ -9,14 +9,13 @@ import (
 	"github.com/wakecall/wakecall/internal/observe/history"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
-	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Queue is the part of a queue.Queue that a Reader needs.
 type Queue interface {
 	Forecast(ctx context.Context, topic string, ahead time.Duration) (observe.Forecast, error)
 	TopicLimits(ctx context.Context, topics []string) (map[string]observe.TopicLimits, error)
-	Workers(ctx context.Context, topic string) (store.Workers, error)
+	Workers(ctx context.Context, topic string) (queue.Workers, error)
 }
 
 // History reads series of samples; *history.Reader implements it.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/observe"
+	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/store"
 )
@@ -54,7 +55,7 @@ type Facts struct {
 	Topic    *registry.Topic // nil: it has no settings
 	Note     registry.TopicNote
 	Standing *observe.Standing // nil: unknown
-	Workers  *store.Workers    // of a pull topic; nil: unknown
+	Workers  *queue.Workers    // of a pull topic; nil: unknown
 	Down     error             // the job's shard has stopped answering since the job was read
 }
 
@@ -142,7 +143,7 @@ func limited(f Facts) (list []Wait) {
 // Queue reads the facts that shards have.
 type Queue interface {
 	Standing(ctx context.Context, j *store.Job) (s observe.Standing, ok bool, err error)
-	Workers(ctx context.Context, topic string) (store.Workers, error)
+	Workers(ctx context.Context, topic string) (queue.Workers, error)
 }
 
 // Find reads the facts about a job that was read, and returns all that it waits for. What cannot be read is left out.

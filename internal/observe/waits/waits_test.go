@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/observe"
+	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/store"
 )
@@ -91,10 +92,10 @@ func TestWaitsNameEachReason(t *testing.T) {
 			[]Wait{{Reason: Window, Limit: 32, Running: 32}}},
 		"no worker": {
 			Facts{Job: ready, Topic: pull, Standing: free(func(s *observe.Standing) { s.Running = 40 }),
-				Workers: &store.Workers{}},
+				Workers: &queue.Workers{}},
 			[]Wait{{Reason: NoWorker, Running: 40}},
 		},
-		"a worker waits":  {Facts{Job: ready, Topic: pull, Standing: free(), Workers: &store.Workers{Waiting: 1}}, []Wait{{Reason: Next}}},
+		"a worker waits":  {Facts{Job: ready, Topic: pull, Standing: free(), Workers: &queue.Workers{Waiting: 1}}, []Wait{{Reason: Next}}},
 		"unknown workers": {Facts{Job: ready, Topic: pull, Standing: free()}, []Wait{{Reason: Next}}},
 		"behind": {Facts{Job: ready, Topic: topic(), Standing: free(func(s *observe.Standing) { s.Before = 7 })},
 			[]Wait{{Reason: Behind, Jobs: 7}}},

@@ -1,7 +1,7 @@
 // Package pull gives the jobs of pull topics to waiting workers, in the process that the workers are connected to. The
 // server and the gateways of other protocols use it; the queue's scripts do all atomic work.
 //
-//	worker ── Take ──▶ Hub ── queue.Shard.Take (take.lua) ──▶ jobs, at once
+//	worker ── Take ──▶ Hub ── Bucket.Take (take.lua) ──▶ jobs, at once
 //	                    │  nothing: the bucket notes the topics in awaited
 //	                    └─ waits ◀── "pull" channel ── a job became ready (offer in lua/shared/wait.lua)
 //	worker ── End ───▶ Hub ── queue.End (settle.lua)
@@ -13,8 +13,8 @@
 // longest. That call makes the topic awaited again unless more jobs are ready; then further waiters take, and their
 // calls are gathered into one. So a topic with waiters is missing from awaited only while a take is on its way.
 //
-// Every tellEvery, a Hub tells each shard for which topics nobody waits any more. They leave awaited, and their names
-// are published, because workers of other processes may still wait: those take again.
+// Every reportEvery, a Hub reports to each bucket for which topics nobody waits any more. They leave awaited, and their
+// names are published, because workers of other processes may still wait: those take again.
 //
 // Entries of awaited expire after a minute, in case their process has died. Every refreshEvery, and after a connection
 // was lost, a Hub renews all its topics in one call, which also finds jobs whose message was lost.
@@ -27,5 +27,5 @@
 //
 // When the context of Take ends while a call is under way, its jobs are released, and their attempts are not counted.
 // Request.Alive is called just before the call. Jobs that cannot be written to a worker are released by the caller, see
-// queue.Released.
+// store.Released.
 package pull

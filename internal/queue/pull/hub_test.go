@@ -131,7 +131,7 @@ func (f *fixture) waiting(topic string, n int) {
 func (f *fixture) told(topic string, n int) {
 	f.Helper()
 	wait.For(f, fmt.Sprintf("%d workers are announced for %s", n, topic), func() bool {
-		w, err := f.q.Workers(f.Context(), topic)
+		w, err := queue.WorkersOf(f.Context(), f.q.Shards, topic)
 		return err == nil && w.Waiting == n
 	})
 }
@@ -166,7 +166,7 @@ func TestAWorkerWaitsForAJob(t *testing.T) {
 		t.Fatalf("the second got %+v", got)
 	}
 	f.told("t", 0)
-	if w, err := f.q.Workers(t.Context(), "t"); err != nil || time.Since(w.Oldest) > time.Minute {
+	if w, err := queue.WorkersOf(t.Context(), f.q.Shards, "t"); err != nil || time.Since(w.Oldest) > time.Minute {
 		t.Errorf("the oldest lease: %+v, %v", w, err)
 	}
 }

@@ -25,7 +25,8 @@ type waiter struct {
 	places []*list.Element // in the lines of ask.Topics
 	uses   []use           // counted by hub.limiter
 
-	pending map[*store.Bucket]bool // buckets signaled since they were last asked, or that did not answer; guarded by hub.mu
+	// pending are the buckets signaled since they were last asked, or that did not answer. Guarded by hub.mu.
+	pending map[*store.Bucket]bool
 
 	// Used by the worker's goroutine alone:
 	asks     *queue.Asks
@@ -175,7 +176,7 @@ func (w *waiter) take(ctx context.Context, over <-chan time.Time, stopping <-cha
 // askAll asks all buckets.
 func (w *waiter) askAll() {
 	w.again = time.Time{}
-	w.asks.Add(w.hub.opts.Queue.Divide(w.ask.Topics, w.ask.Order))
+	w.asks.Add(w.hub.opts.Queue.Shards.Divide(w.ask.Topics, w.ask.Order))
 }
 
 // askSignaled asks the buckets that were signaled.
@@ -186,7 +187,7 @@ func (w *waiter) askSignaled() {
 	if len(signaled) == 0 {
 		return
 	}
-	list := w.hub.opts.Queue.Divide(w.ask.Topics, w.ask.Order)
+	list := w.hub.opts.Queue.Shards.Divide(w.ask.Topics, w.ask.Order)
 	w.asks.Add(slices.DeleteFunc(list, func(at queue.BucketTopics) bool { return !signaled[at.Bucket] }))
 }
 

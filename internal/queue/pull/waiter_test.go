@@ -29,7 +29,7 @@ func TestASignalThatIsNotUsedGoesToTheNextWorker(t *testing.T) {
 func TestASignalOfAShardThatDoesNotAnswerGoesToTheNextWorker(t *testing.T) {
 	t.Parallel()
 	q, shards, waiters := signaledByTwo(t)
-	list := q.Divide([]string{"t"}, store.Fair)
+	list := q.Shards.Divide([]string{"t"}, store.Fair)
 	shards[list[1].Name()].Shutdown() // the next call asks it first
 	if jobs, err := waiters[0].Take(t.Context()); len(jobs) != 1 || err != nil {
 		t.Fatalf("the first worker took %d jobs, %v", len(jobs), err)
