@@ -220,7 +220,9 @@ func (p *parts) newDispatcher() (role, error) {
 		return role{}, err
 	}
 	d := dispatcher.New(dispatcher.Options{
-		Buckets: listAs(p.queue.Shards.Buckets, func(b *store.Bucket) dispatcher.Bucket { return observe.Bucket{Bucket: b} }),
+		Buckets: listAs(p.queue.Shards.Buckets, func(b *store.Bucket) dispatcher.Bucket {
+			return observe.Bucket{Bucket: b}
+		}),
 		Changed: p.shardsChanged(), Refresh: p.registry.Refresh, Topics: p.registry.Snapshot,
 		Deleted: p.registry.TopicDeleted,
 		Caller:  caller, Journal: p.journal, Activity: activity.New(p.log), Concurrency: p.cfg.Dispatcher.Concurrency,

@@ -19,7 +19,7 @@ import (
 	"github.com/wakecall/wakecall/internal/store"
 )
 
-// Shard is the part of a queue.Shard that the checker needs.
+// Shard is the part of a store.Shard that the checker needs.
 type Shard interface {
 	Name() string
 	Ping(ctx context.Context) (clock time.Time, took time.Duration, err error)

@@ -69,7 +69,9 @@ func (g *Gateway) respawn(r *request) error {
 		return bad("invalid ttl")
 	}
 	life := time.Duration(min(ttl, math.MaxUint32)) * time.Second
-	n, err := g.Queue.EndDead(r.Context(), store.DeadCall{Kind: store.Redriven, Topic: r.topic(), As: &store.Renewal{MaxAttempts: 1, TTL: life}, Limit: limit})
+	n, err := g.Queue.EndDead(r.Context(), store.DeadCall{
+		Kind: store.Redriven, Topic: r.topic(), Limit: limit, As: &store.Renewal{MaxAttempts: 1, TTL: life},
+	})
 	if err != nil {
 		return err
 	}
@@ -82,7 +84,8 @@ func (g *Gateway) deleteDead(r *request) error {
 	if err != nil {
 		return err
 	}
-	if _, err := g.Queue.EndDead(r.Context(), store.DeadCall{Kind: store.DeadDeleted, Topic: r.topic(), Limit: limit}); err != nil {
+	dead := store.DeadCall{Kind: store.DeadDeleted, Topic: r.topic(), Limit: limit}
+	if _, err := g.Queue.EndDead(r.Context(), dead); err != nil {
 		return err
 	}
 	r.w.WriteHeader(http.StatusNoContent)

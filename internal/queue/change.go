@@ -17,8 +17,8 @@ func (q *Queue) Change(ctx context.Context, topic, id string, c store.Change) (*
 	return q.change(ctx, store.Changed, topic, id, c.Match, what)
 }
 
-// RunNow makes a job due now if it matches; the attempts of a dead one start again. It does not touch a ready or running
-// job. Errors: ErrNotFound, ErrChanged, *UnavailableError.
+// RunNow makes a job due now if it matches; the attempts of a dead one start again. It does not touch a ready or
+// running job. Errors: ErrNotFound, ErrChanged, *UnavailableError.
 func (q *Queue) RunNow(ctx context.Context, topic, id string, m store.Match) (*store.Job, error) {
 	return q.change(ctx, store.MadeDue, topic, id, m, store.RunArgs)
 }

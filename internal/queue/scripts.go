@@ -6,7 +6,8 @@ import (
 	"github.com/wakecall/wakecall/internal/store"
 )
 
-// The scripts that need more than one job of a topic, or concern several shards. Each has its text in lua/, which describes its arguments and its result.
+// The scripts about whole topics and several shards. Each has its text in lua/, which describes its arguments and its
+// result.
 var (
 	moverScript   = store.Declare(luaFiles, store.Row{Name: "mover"})
 	deferScript   = store.Declare(luaFiles, store.Row{Name: "defer"})

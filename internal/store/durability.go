@@ -131,7 +131,8 @@ func (b *Bucket) NotReplicated(what, topic, id string, why error) error {
 		what, topic, id, b.shard.name, Replica, why)}
 }
 
-// AwaitReplica waits until a replica has all that the bucket's server has written so far; the error says why it has not.
+// AwaitReplica waits until a replica has all that the bucket's server has written so far; the error says why it has
+// not.
 func (b *Bucket) AwaitReplica(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, b.shard.timeout+b.shard.replicaWait())
 	defer cancel()

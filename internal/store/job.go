@@ -92,8 +92,8 @@ type Ref struct{ Topic, ID string }
 // getStep is how many jobs one call of the script get reads.
 const getStep = 100
 
-// Read reads jobs, also finished ones: nil where there is none; with an error it returns those that it could decode. now
-// is the shard's clock.
+// Read reads jobs, also finished ones: nil where there is none; with an error it returns those that it could decode.
+// now is the shard's clock.
 func (b *Bucket) Read(ctx context.Context, refs []Ref) (jobs []*Job, now time.Time, err error) {
 	jobs = make([]*Job, len(refs))
 	args := make([]any, 0, 2*len(refs))

@@ -13,8 +13,8 @@
 // longest. That call makes the topic awaited again unless more jobs are ready; then further waiters take, and their
 // calls are gathered into one. So a topic with waiters is missing from awaited only while a take is on its way.
 //
-// Every reportEvery, a Hub reports to each bucket for which topics nobody waits any more. They leave awaited, and their names
-// are published, because workers of other processes may still wait: those take again.
+// Every reportEvery, a Hub reports to each bucket for which topics nobody waits any more. They leave awaited, and their
+// names are published, because workers of other processes may still wait: those take again.
 //
 // Entries of awaited expire after a minute, in case their process has died. Every refreshEvery, and after a connection
 // was lost, a Hub renews all its topics in one call, which also finds jobs whose message was lost.

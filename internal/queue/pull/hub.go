@@ -117,8 +117,8 @@ func (h *Hub) note(b *store.Bucket, topics []string) {
 	}
 }
 
-// report stores how many workers wait for each topic that a bucket knows, if that has changed or all is set, and removes
-// those for which none waits any more.
+// report stores how many workers wait for each topic that a bucket knows, if that has changed or all is set, and
+// removes those for which none waits any more.
 func (h *Hub) report(ctx context.Context, b *store.Bucket, all bool) {
 	changed := h.changed(b, all)
 	if len(changed) == 0 {

@@ -25,7 +25,8 @@ type waiter struct {
 	places []*list.Element // in the lines of ask.Topics
 	uses   []use           // counted by hub.limiter
 
-	pending map[*store.Bucket]bool // buckets signaled since they were last asked, or that did not answer; guarded by hub.mu
+	// pending are the buckets signaled since they were last asked, or that did not answer. Guarded by hub.mu.
+	pending map[*store.Bucket]bool
 
 	// Used by the worker's goroutine alone:
 	asks     *queue.Asks
