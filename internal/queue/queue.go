@@ -46,13 +46,6 @@ func (q *Queue) Close() error { return q.Shards.close() }
 // Ready returns nil when a push can be accepted now, otherwise the reason.
 func (q *Queue) Ready() error { return q.Shards.ready() }
 
-func (q *Queue) durability(topic string) store.Durability {
-	if q.opts.Durability == nil {
-		return store.Memory
-	}
-	return q.opts.Durability(topic)
-}
-
 // DownFor returns the names of the shards that may have a job and do not answer.
 func (q *Queue) DownFor(topic, id string) (names []string) {
 	for _, one := range q.Shards.order(topic, id) {

@@ -8,9 +8,10 @@
 // lua/shared. To follow a job, read in this order:
 //
 //	types.go             what a job is
-//	keys.go, record.go   how Redis stores it; attempts.go its attempts; id.go the ids made here
+//	keys.go, record.go   how Redis stores it and its attempts; id.go the ids made here
 //	push.go              pushes, as push.lua takes them
-//	advance.go           what timers do: wake.lua gives topics with due jobs their turns, and lists what has expired
+//	advance.go           what timers do: wake.lua gives topics with due jobs their turns, and lists what has expired;
+//	                     what a wake-up says
 //	reserve.go           a dispatcher takes due jobs under leases; startwindow.go until when their calls may begin
 //	lease.go, end.go     settle.lua ends or extends leases, of dispatchers and workers
 //	take.go              workers take jobs of pull topics; takebyid.go the one job that a worker names
@@ -30,7 +31,7 @@
 //	durability.go        waits for a replica
 //	identity.go          whether the data is the shard's
 //	await.go, early.go   what happens while it is being compared
-//	wakeups.go           messages between processes; health.go what people see of a shard
+//	wakeups.go           listens for messages of other processes; health.go what people see of a shard
 //
 // Invariants: a script changes all of a job or nothing. A lease is ended by its token, once. A change has a revision,
 // higher than all before it in its bucket.

@@ -251,6 +251,9 @@ func (e *End) attempt() string {
 	return encodeAttempt(&a)
 }
 
+// took returns how long ago the job was taken.
+func (l *Lease) took() time.Duration { return max(0, time.Since(l.Taken)) }
+
 // gone is what settle.lua answers for a job that no longer exists.
 const gone State = "gone"
 

@@ -24,13 +24,6 @@ const (
 	RememberLast = time.Duration(-1)
 )
 
-const maxFinishedAnswer = 256 // bytes
-
-// rememberedAnswer returns the part of an endpoint's answer, or of a worker's result, that is remembered.
-func rememberedAnswer(answer string) string {
-	return shorten(answer, maxFinishedAnswer)
-}
-
 // finished sets the fields of a finished job.
 func (j *Job) finished(r *record, at time.Time) error {
 	var last Attempt

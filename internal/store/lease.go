@@ -21,9 +21,6 @@ type Lease struct {
 	Attempt int       // counted from 1
 }
 
-// took returns how long ago the job was taken.
-func (l *Lease) took() time.Duration { return max(0, time.Since(l.Taken)) }
-
 const leaseVersion = 1
 
 // NewToken makes a token that nobody can guess. It begins with the time when the lease began, in seconds; workers.lua

@@ -42,6 +42,36 @@ type record struct {
 	body     string
 }
 
+// Priority orders jobs that are ready. Lower values are more urgent.
+type Priority uint8
+
+// The three priorities, consumed 5:3:2 by default.
+const (
+	High Priority = iota
+	Normal
+	Low
+)
+
+var priorityNames = [...]string{"high", "normal", "low"}
+
+func (p Priority) String() string {
+	if int(p) < len(priorityNames) {
+		return priorityNames[p]
+	}
+	return fmt.Sprintf("priority(%d)", uint8(p))
+}
+
+// ParsePriority reads "high", "normal" or "low".
+func ParsePriority(s string) (Priority, error) {
+	for i, n := range priorityNames {
+		if s == n {
+			return Priority(i), nil
+		}
+	}
+	return 0, fmt.Errorf("priority %q is not high, normal or low", s)
+}
+
+// ErrRecord is the error of a job whose record is damaged.
 var ErrRecord = errors.New("the stored record cannot be decoded")
 
 const recordFields = 6
@@ -69,6 +99,11 @@ func parseRecord(text string) (r record, err error) {
 }
 
 func millisOf(text string) time.Time { return time.UnixMilli(Number(text)).UTC() }
+
+// Millis returns a time in Unix milliseconds.
+func Millis(v any) time.Time { return time.UnixMilli(Integer(v)).UTC() }
+
+func micros(v any) time.Time { return time.UnixMicro(Integer(v)).UTC() }
 
 // into sets the fields of a job that its record has.
 func (r *record) into(j *Job) error {
@@ -198,4 +233,64 @@ func ceilMilli(t time.Time) int64 {
 		ms++
 	}
 	return ms
+}
+
+// a:TOPIC/ID is a list of a job's last HistoryLimit attempts, each as JSON.
+
+// expiredError is the error of an attempt whose lease expired.
+const expiredError = "lease expired before an outcome was reported"
+
+// encodeAttempt returns an attempt as it is stored.
+func encodeAttempt(a *Attempt) string {
+	if a == nil {
+		return ""
+	}
+	text, _ := json.Marshal(a) // numbers and texts: cannot fail
+	return withoutSpaces(text)
+}
+
+// decodeAttempts decodes a list of attempts. One that was stored without its number follows the one before it.
+func decodeAttempts(v any) ([]Attempt, error) {
+	list := Values(v)
+	if len(list) == 0 {
+		return nil, nil
+	}
+	history := make([]Attempt, len(list))
+	for i, v := range list {
+		if err := json.Unmarshal([]byte(Text(v)), &history[i]); err != nil {
+			return nil, fmt.Errorf("attempt %.60q: %w", v, ErrRecord)
+		}
+		if history[i].N == 0 {
+			history[i].N = 1
+			if i > 0 {
+				history[i].N = history[i-1].N + 1
+			}
+		}
+	}
+	return history, nil
+}
+
+// lastAttempts returns the last HistoryLimit attempts.
+func lastAttempts(history []Attempt) []Attempt {
+	return history[max(0, len(history)-HistoryLimit):]
+}
+
+// AppendAttempts appends how many attempts a job has, and these, as arguments of a script.
+func AppendAttempts(args []any, history []Attempt) []any {
+	history = lastAttempts(history)
+	args = append(args, len(history))
+	for i := range history {
+		args = append(args, encodeAttempt(&history[i]))
+	}
+	return args
+}
+
+// shorten returns the beginning of a text, at most n bytes of valid UTF-8.
+func shorten(s string, n int) string { return strings.ToValidUTF8(s[:min(len(s), n)], "") }
+
+const maxFinishedAnswer = 256 // bytes
+
+// rememberedAnswer returns the part of an endpoint's answer, or of a worker's result, that is remembered.
+func rememberedAnswer(answer string) string {
+	return shorten(answer, maxFinishedAnswer)
 }

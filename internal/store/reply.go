@@ -1,9 +1,6 @@
 package store
 
-import (
-	"strconv"
-	"time"
-)
+import "strconv"
 
 // Text returns a value of an answer, "" if it is no text.
 func Text(v any) string {
@@ -22,11 +19,6 @@ func Values(v any) []any {
 	list, _ := v.([]any)
 	return list
 }
-
-// Millis returns a time in Unix milliseconds.
-func Millis(v any) time.Time { return time.UnixMilli(Integer(v)).UTC() }
-
-func micros(v any) time.Time { return time.UnixMicro(Integer(v)).UTC() }
 
 // Ints converts a list of numbers.
 func Ints(reply []any) []int64 {

@@ -3,41 +3,11 @@ package store
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"strings"
 	"time"
 	"unicode/utf8"
 )
-
-// Priority orders jobs that are ready. Lower values are more urgent.
-type Priority uint8
-
-// The three priorities, consumed 5:3:2 by default.
-const (
-	High Priority = iota
-	Normal
-	Low
-)
-
-var priorityNames = [...]string{"high", "normal", "low"}
-
-func (p Priority) String() string {
-	if int(p) < len(priorityNames) {
-		return priorityNames[p]
-	}
-	return fmt.Sprintf("priority(%d)", uint8(p))
-}
-
-// ParsePriority reads "high", "normal" or "low".
-func ParsePriority(s string) (Priority, error) {
-	for i, n := range priorityNames {
-		if s == n {
-			return Priority(i), nil
-		}
-	}
-	return 0, fmt.Errorf("priority %q is not high, normal or low", s)
-}
 
 // State is a job's state.
 type State string

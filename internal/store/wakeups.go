@@ -3,9 +3,7 @@ package store
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -124,21 +122,6 @@ func (s *Shard) listenOnce(ctx context.Context, channel string, pass func(contex
 	}
 }
 
-// Payloads: a comparison of the bucket began, and the bucket was opened, see reconcile/compare.go.
-const wakeComparing, wakeOpened = "C", "O"
-
-func wakeupOf(payload string) Wakeup {
-	switch payload {
-	case wakeComparing:
-		return Wakeup{Kind: WakeComparing}
-	case "D":
-		return Wakeup{Kind: WakeDispatcher}
-	}
-	var at, now int64 // see shared/wait.lua; zero in a message of another version: the event is now
-	_, _ = fmt.Sscanf(payload, "E %d %d", &at, &now)
-	return Wakeup{Kind: WakeTimer, Event: micros(at), Sent: micros(now)}
-}
-
 // listenTimeout is the silence after which the connection is pinged, since it may have broken unnoticed. Each bucket
 // has several connections.
 const listenTimeout = time.Minute
@@ -149,26 +132,3 @@ func send(ctx context.Context, out chan<- Wakeup, w Wakeup) {
 	case <-ctx.Done():
 	}
 }
-
-// Wakeup says that a bucket of a shard may have work of a kind.
-type Wakeup struct {
-	Kind  WakeupKind
-	About string // of WakePull: the topics, separated by spaces
-	// Of WakeTimer, by Redis's clock: when there is work, and when the wake-up was sent.
-	Event, Sent time.Time
-}
-
-// Topics returns the topics of WakePull.
-func (w Wakeup) Topics() []string { return strings.Fields(w.About) }
-
-// WakeupKind says whom a wake-up is for.
-type WakeupKind uint8
-
-// The kinds of wake-ups.
-const (
-	WakeTimer      WakeupKind = iota // an event before all others was stored
-	WakeDispatcher                   // a job became ready while a dispatcher waited
-	WakeReconnect                    // messages may have been missed: check everything
-	WakePull                         // pull topics that workers wait for may have jobs
-	WakeComparing                    // a comparison with the hosts' journals began, see reconcile/compare.go
-)
