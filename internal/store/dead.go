@@ -29,7 +29,10 @@ const deadHead = 2 // length of the head of dead.lua's answer
 
 // EndDead redrives or deletes dead jobs, in one call of the script. It returns them as the journal needs them.
 func (b *Bucket) EndDead(ctx context.Context, c DeadCall) ([]Job, error) {
-	what, attempts, ttl := "retry", "", ""
+	what, limit, attempts, ttl := "retry", c.Limit, "", ""
+	if len(c.IDs) > 0 {
+		limit = 0
+	}
 	if c.Kind == DeadDeleted {
 		what = "delete"
 	}
@@ -41,7 +44,7 @@ func (b *Bucket) EndDead(ctx context.Context, c DeadCall) ([]Job, error) {
 			attempts = strconv.Itoa(c.As.MaxAttempts)
 		}
 	}
-	args := append([]any{c.Topic, what, c.Limit, attempts, ttl}, Anys(c.IDs)...)
+	args := append([]any{c.Topic, what, limit, attempts, ttl}, Anys(c.IDs)...)
 	reply, err := b.CallList(ctx, -1, deadScript, args...)
 	if err != nil {
 		return nil, err
