@@ -66,8 +66,8 @@ func (a *heartbeat) due(ctx context.Context) bool {
 	if end, err := journal.End(a.opts.Dir); err != nil || !end.Equal(a.end) {
 		return true
 	}
-	server, err := ComparedWith(ctx, a.shard, a.bucket)
-	return err != nil || server == ""
+	compared, err := IsCompared(ctx, a.shard, a.bucket)
+	return err != nil || !compared
 }
 
 // isLate reports whether it is time to search for late lines.

@@ -9,31 +9,30 @@
 -- Returns {1 when the bucket is open, 0 while it waits for hosts, -1 when another comparison has begun; the highest
 --         revision that was lost, as text; then, when this call has opened the bucket, the hosts that are absent now}.
 -- Keeps   all invariants. Revisions continue after every one in any journal: of two changes the later one has the
---         higher revision, whatever the server lost in between. A host that missed an earlier comparison has not done
---         all up to this one: it replays both when the bucket is open. While absent has hosts, run also has the
---         revision up to which their journals may have changes, and rv stays, in which they are overridden.
+--         higher revision, whatever the server lost in between. A host that missed an earlier comparison replays both
+--         when the bucket is open. While absent has hosts, cmp.before is the revision up to which their journals may
+--         have changes, and rv stays, in which they are overridden.
 local GAP = 1000000 -- after the highest known revision
 local KEPT = 64     -- comparisons that a host may have missed
 local LONG = 20     -- times as long the bucket waits for a host that attends
 local AWAY = 30000  -- ms before the last sign of life of any host: a host that was silent then had made no change since
-local id = serverID()
 local host, name, highest, patience, mode = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
-local cmp, flat = {}, call('HGETALL', P .. 'cmp')
-for i = 1, #flat, 2 do cmp[flat[i]] = flat[i + 1] end
+local cmp = readHash('cmp')
 if mode == 'forget' then name = cmp.name end
-if cmp.name ~= name or cmp.run ~= id then return {-1, ''} end
+if cmp.name ~= name or cmp.run ~= serverID() then return {-1, ''} end
 
-local function open(upto)
-  local none = call('EXISTS', P .. 'absent') == 0
-  call('SET', P .. 'run', none and id or id .. ' ' .. upto)
-  if none then call('PEXPIRE', P .. 'rv', 3600000) end
+-- Ends the overriding of journals when no host is absent.
+local function endAbsence()
+  if call('EXISTS', P .. 'absent') == 1 then return end
+  call('HDEL', P .. 'cmp', 'before')
+  call('PEXPIRE', P .. 'rv', 3600000)
 end
 
 local hosts = readHosts()
 if cmp.upto then
   if mode == 'forget' then writeHost(host, name, '', 'forgotten') end
   if mode == 'late' then writeHost(host, name, hosts[host] and hosts[host].journal or '', 'running') end
-  if mode ~= '' and call('HDEL', P .. 'absent', host) == 1 then open(cmp.upto) end
+  if mode ~= '' and call('HDEL', P .. 'absent', host) == 1 then endAbsence() end
   return {1, cmp.base}
 end
 if mode == 'forget' then return {0, ''} end
@@ -41,13 +40,15 @@ cmp.max, cmp['by ' .. host] = math.max(highest, cmp.max or 0), '1'
 call('HSET', P .. 'cmp', 'max', text(cmp.max), 'by ' .. host, '1')
 
 local newest, names = 0, {}
-for field in pairs(cmp) do names[string.match(field, '^at (.+)$') or ''] = true end
+for field in pairs(cmp) do
+  local of = string.match(field, '^at (.+)$')
+  if of then names[of] = true end
+end
 for i = 6, #ARGV do names[ARGV[i]] = true end
 for of, is in pairs(hosts) do
   names[of] = true
   newest = math.max(newest, is.at)
 end
-names[''] = nil
 
 -- Whether a host's journal may have changes that the data lost.
 local function mayKnow(of)
@@ -71,7 +72,7 @@ if cmp.max > tonumber(upto) then -- the server's clock is behind, and the host t
   upto = text(cmp.max + GAP)
   cmp.base = upto
 end
-local last = string.match(call('LINDEX', P .. 'past', -1) or '', '^%S+')
+local last = call('LINDEX', P .. 'past', -3) -- the comparison before this one
 for field in pairs(cmp) do
   local by = string.match(field, '^by (.+)$')
   if by then
@@ -81,10 +82,10 @@ for field in pairs(cmp) do
 end
 for _, of in ipairs(absent) do call('HSET', P .. 'absent', of, text(now)) end
 call('SET', P .. 'rev', upto)
-call('HSET', P .. 'cmp', 'upto', upto, 'base', cmp.base)
-call('RPUSH', P .. 'past', name .. ' ' .. cmp.after .. ' ' .. cmp.base)
-call('LTRIM', P .. 'past', -KEPT, -1)
-open(upto)
+call('HSET', P .. 'cmp', 'upto', upto, 'base', cmp.base, 'before', upto)
+call('RPUSH', P .. 'past', name, cmp.after, cmp.base)
+call('LTRIM', P .. 'past', -3 * KEPT, -1)
+endAbsence()
 call('PUBLISH', P .. 'wake', 'O')
 call('PUBLISH', P .. 'pull', 'O')
 call('PUBLISH', 'wk:registry', 'O')

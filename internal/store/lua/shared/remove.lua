@@ -70,7 +70,9 @@ local function discard(topic, id)
 end
 
 -- While hosts are absent, no line of their journals may bring a job back that ended or was replaced (see replay.lua).
-local function override(topic, id) call('HSET', P .. 'rv', topic .. '/' .. id, run.before .. ' deleted   ') end
+local function override(topic, id)
+  call('HSET', P .. 'rv', topic .. '/' .. id, string.format('{"revision":%s,"kind":"deleted"}', run.before))
+end
 
 -- Removes the keys of a job besides its record. Absent hosts may know it if it was created before the bucket was
 -- opened, at about run.before / RATE (see attend.lua); push.lua overrides what newer jobs replace.
