@@ -52,15 +52,13 @@ func Note(ctx context.Context, s *store.Shard, bucket int, n Notes) error {
 }
 
 func (t *TopicNotes) appendTo(args []any) []any {
-	args = append(args, t.Topic, len(t.Attempts))
+	args = append(args, t.Topic, len(t.Attempts), len(t.Errors), len(t.Lateness))
 	for _, a := range t.Attempts {
 		args = append(args, a)
 	}
-	args = append(args, len(t.Errors))
 	for _, e := range t.Errors {
 		args = append(args, e.Fingerprint, e.N, e.Example)
 	}
-	args = append(args, len(t.Lateness))
 	for b, n := range t.Lateness {
 		args = append(args, b, n)
 	}

@@ -18,8 +18,25 @@ const moverFor = 15 * time.Second
 // MayMove makes this process the one that moves jobs out of the shard, unless another one is, and counts jobs that it
 // has moved. It reports whether it may move more.
 func (s *Shard) MayMove(ctx context.Context, holder string, moved int) (bool, error) {
-	reply, err := s.Call(ctx, 0, moverScript, holder, moverFor.Milliseconds(), moved)
-	return reply.Value == int64(1), err
+	began, key, count := time.Now(), Prefix(0)+"mover", Prefix(0)+"moved"
+	pipe := s.client.Pipeline()
+	pipe.SetNX(ctx, key, holder, moverFor)
+	holds := pipe.Get(ctx, key)
+	if moved > 0 {
+		pipe.IncrBy(ctx, count, int64(moved))
+		pipe.Expire(ctx, count, time.Hour)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return false, s.Failed(ctx, 0, began, err)
+	}
+	if holds.Val() != holder {
+		return false, nil
+	}
+	renewed, err := s.client.PExpire(ctx, key, moverFor).Result()
+	if err != nil {
+		return false, s.Failed(ctx, 0, began, err)
+	}
+	return renewed, nil
 }
 
 // PutOff postpones ready jobs of a topic that no dispatcher has taken for so long as stuck, so that they can be moved.

@@ -36,7 +36,6 @@ var (
 	configureScript  = declare(Row{Name: "configure", Guard: GuardNone, Deadline: true})
 
 	// moves between shards
-	moverScript   = declare(Row{Name: "mover"})
 	deferScript   = declare(Row{Name: "defer"})
 	restoreScript = declare(Row{Name: "restore", Deadline: true})
 	leaveScript   = declare(Row{Name: "leave", Lost: LostNever})

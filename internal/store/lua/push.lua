@@ -2,7 +2,7 @@
 -- With: record, topic, totals, order, wait, remove, describe.
 -- Stores jobs.
 -- KEYS[1] the bucket's prefix.
--- ARGV    runs of jobs of one topic: the topic, how many, then seven for each job: id; what to do when the id exists
+-- ARGV    how many jobs; then runs of jobs of one topic: the topic, how many, then seven for each job: id; what to do when the id exists
 --         ('keep', 'replace', 'refuse', or 'resend': refuse, but not for a finished job); due time ('+ms' from now, or
 --         'ms'); priority; pairs of the record, each after a space; when it expires ('' never, '+ms' or 'ms'); body.
 -- Returns {now in µs, revision of the first job, then for each job whose id existed: its number from 1, 'kept' or
@@ -61,13 +61,8 @@ local function store(topic, k)
   return true
 end
 
-local i, jobs = 1, 0
-while i < #ARGV do
-  jobs = jobs + ARGV[i + 1]
-  i = i + 2 + 7 * ARGV[i + 1]
-end
-out[2] = call('INCRBY', P .. 'rev', jobs) - jobs + 1
-i = 1
+out[2] = call('INCRBY', P .. 'rev', ARGV[1]) - ARGV[1] + 1
+local i = 2
 while i < #ARGV do
   local topic, n, stored = ARGV[i], tonumber(ARGV[i + 1]), 0
   for k = i + 2, i + 7 * n - 5, 7 do

@@ -2,7 +2,7 @@
 -- With: record, topic, totals, order, wait, remove, dead, describe, finished, accept, flow, verbs.
 -- Ends or extends leases, and does the same with jobs that are named by their ids.
 -- KEYS[1] the bucket's prefix.
--- ARGV    runs of jobs of one topic: the topic, how many, then nine for each job: id; token of its lease ('' none);
+-- ARGV    how many jobs; then runs of jobs of one topic: the topic, how many, then nine for each job: id; token of its lease ('' none);
 --         states that it may have, when it has no lease (delayed, ready, running, dead); verb, see below; ms; reason
 --         of a death; attempt as JSON, or ''; what it says of the endpoint ('up', 'down' or ''); a running job's new
 --         priority and order, or ''.
@@ -49,13 +49,8 @@ local function settle(topic, k, record)
   return was == 'running' and out[n + 1] ~= '' and verb ~= 'extend' and endpoint
 end
 
-local i, jobs = 1, 0
-while i < #ARGV do
-  jobs = jobs + ARGV[i + 1]
-  i = i + 2 + FIELDS * ARGV[i + 1]
-end
-out[2] = call('INCRBY', P .. 'rev', jobs) - jobs + 1
-i = 1
+out[2] = call('INCRBY', P .. 'rev', ARGV[1]) - ARGV[1] + 1
+local i = 2
 while i < #ARGV do
   local topic, n, says = ARGV[i], tonumber(ARGV[i + 1]), {up = 0, down = 0, [''] = 0}
   local ids = {}

@@ -35,14 +35,13 @@ end
 
 local function minutes(topic)
   local at, minute = head(P .. 'm:' .. topic)
-  if not at then return math.huge end
-  local empty = call('EXISTS', P .. 'j:' .. topic) == 0
-  if (empty or at * MINUTE - LEAD <= now) and left > 0 then
+  local isEmpty = at and call('EXISTS', P .. 'j:' .. topic) == 0
+  if at and left > 0 and (isEmpty or at * MINUTE - LEAD <= now) then
     open(topic, minute)
     at = head(P .. 'm:' .. topic)
-    if not at then return math.huge end
   end
-  return empty and now or math.max(at * MINUTE - LEAD, now)
+  if not at then return math.huge end
+  return isEmpty and now or math.max(at * MINUTE - LEAD, now)
 end
 
 -- Moves jobs that have fallen due to their number in o. Returns when the next one falls due.
@@ -74,11 +73,10 @@ end
 
 -- Forgets finished jobs whose time is over, or all when the topic no longer remembers any.
 local function finished(topic, s)
-  local key = P .. 'fin:' .. topic
-  local at = (s.remember ~= 'last' or s.namespace) and head(key)
-  if not at then return math.huge end
-  local ms = not s.namespace and tonumber(s.remember) or 0
-  if at / 1000 + ms <= now then
+  if s.remember == 'last' and not s.namespace then return math.huge end
+  local key, ms = P .. 'fin:' .. topic, not s.namespace and tonumber(s.remember) or 0
+  local at = head(key)
+  if at and at / 1000 + ms <= now then
     local n = math.min(left, call('ZCOUNT', key, '-inf', micros - ms * 1000))
     left = left - n
     if n > 0 then forget(topic, n) end
