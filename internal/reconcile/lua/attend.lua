@@ -16,8 +16,7 @@ local GAP = 1000000       -- more than the changes between two calls of a host
 local host, position, leaves, name = ARGV[1], ARGV[2], ARGV[3] == '1', ARGV[4]
 local open, _, begun = comparison()
 local revision = call('GET', P .. 'rev')
-local isEmpty = not revision and call('EXISTS', P .. 'topics') == 0
-if isEmpty then
+if not revision then -- the bucket is empty
   call('SET', P .. 'format', ARGV[5])
 elseif call('GET', P .. 'format') ~= ARGV[5] then
   return redis.error_reply('OTHERFORMAT the data was written by another version of Wakecall')
@@ -26,13 +25,12 @@ end
 local cmp = readHash('cmp')
 if not begun then
   if not cmp.name or cmp.upto then -- when the last comparison has not ended, the same changes are missing
-    cmp.after, cmp.empty = revision or '0', isEmpty and '1' or '0'
+    cmp.after = revision or '0'
   end
   cmp.name = name
   local base = text(math.max(tonumber(revision or 0), (now - EPOCH) * RATE, ARGV[6] + GAP))
   call('DEL', P .. 'cmp')
-  call('HSET', P .. 'cmp', 'name', name, 'run', serverID(), 'after', cmp.after, 'empty', cmp.empty, 'base', base,
-    'at', text(now))
+  call('HSET', P .. 'cmp', 'name', name, 'run', serverID(), 'after', cmp.after, 'base', base, 'at', text(now))
   call('SET', P .. 'rev', base)
   call('PERSIST', P .. 'rv')
   call('PUBLISH', P .. 'wake', 'C')

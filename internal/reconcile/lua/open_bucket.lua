@@ -15,7 +15,7 @@
 local GAP = 1000000 -- after the highest known revision
 local KEPT = 64     -- comparisons that a host may have missed
 local LONG = 20     -- times as long the bucket waits for a host that attends
-local AWAY = 30000  -- ms before the last sign of life of any host: a host that was silent then had made no change since
+local AWAY = 30000  -- a host that was silent for so many ms when another one attended last had made no change since
 local host, name, highest, patience, mode = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
 local cmp = readHash('cmp')
 if mode == 'forget' then name = cmp.name end
@@ -39,28 +39,22 @@ if mode == 'forget' then return {0, ''} end
 cmp.max, cmp['by ' .. host] = math.max(highest, cmp.max or 0), '1'
 call('HSET', P .. 'cmp', 'max', text(cmp.max), 'by ' .. host, '1')
 
-local newest, names = 0, {}
+local newest, involved = 0, {} -- hosts whose journals may have changes that the data lost
 for field in pairs(cmp) do
   local of = string.match(field, '^at (.+)$')
-  if of then names[of] = true end
+  if of then involved[of] = true end
 end
-for i = 6, #ARGV do names[ARGV[i]] = true end
+for i = 6, #ARGV do
+  if not hosts[ARGV[i]] and cmp.after == '0' and cmp.max > 0 then involved[ARGV[i]] = true end
+end
+for _, is in pairs(hosts) do newest = math.max(newest, is.at) end
 for of, is in pairs(hosts) do
-  names[of] = true
-  newest = math.max(newest, is.at)
-end
-
--- Whether a host's journal may have changes that the data lost.
-local function mayKnow(of)
-  if cmp['at ' .. of] then return true end
-  local is = hosts[of]
-  if not is then return cmp.empty == '1' and cmp.max > 0 end
-  return is.state == 'running' and tonumber(is.at) > newest - AWAY
+  if is.state == 'running' and tonumber(is.at) > newest - AWAY then involved[of] = true end
 end
 
 local absent, began = {}, tonumber(cmp.at)
-for of in pairs(names) do
-  if not cmp['by ' .. of] and call('HEXISTS', P .. 'absent', of) == 0 and mayKnow(of) then
+for of in pairs(involved) do
+  if not cmp['by ' .. of] and call('HEXISTS', P .. 'absent', of) == 0 then
     local at = tonumber(cmp['at ' .. of] or began)
     if now - at <= patience and now - began <= LONG * patience then return {0, ''} end
     absent[#absent + 1] = of

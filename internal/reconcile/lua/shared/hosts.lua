@@ -20,8 +20,8 @@ local function readHosts()
   return hosts
 end
 
-local function writeHost(name, comparison, journal, state)
-  local values = {text(now), comparison, journal, state}
+local function writeHost(name, replayed, journal, state)
+  local values = {text(now), replayed, journal, state}
   for i, word in ipairs(HOST) do call('HSET', P .. 'hosts', word .. name, values[i]) end
 end
 
