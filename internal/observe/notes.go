@@ -38,7 +38,7 @@ const noteTopics = 50
 // Note stores notes about the jobs of a bucket.
 func Note(ctx context.Context, s *store.Shard, bucket int, n Notes) error {
 	reserved := n.Reserved
-	for some := range slices.Chunk(n.Topics, noteTopics) {
+	for some := range slices.Chunk(append(slices.Clip(n.Topics), n.all()), noteTopics) {
 		args := []any{reserved[0], reserved[1], reserved[2]}
 		reserved = [3]int64{}
 		for i := range some {
@@ -49,6 +49,17 @@ func Note(ctx context.Context, s *store.Shard, bucket int, n Notes) error {
 		}
 	}
 	return nil
+}
+
+// all returns the lateness of all topics together, as a topic without a name.
+func (n *Notes) all() TopicNotes {
+	sum := map[int]int64{}
+	for i := range n.Topics {
+		for bucket, calls := range n.Topics[i].Lateness {
+			sum[bucket] += calls
+		}
+	}
+	return TopicNotes{Lateness: sum}
 }
 
 func (t *TopicNotes) appendTo(args []any) []any {

@@ -27,8 +27,8 @@ import (
 //	t:TOPIC          HASH: totals, see totals.go
 //	topics           SET: topics with jobs
 //	act              ZSET: topics that had jobs lately, by their last event
-//	pos              how far the pattern of priorities has been consumed
-//	turns            HASH: priority → the topic whose turn is next when a worker names several
+//	pos              how many jobs were taken by the pattern of priorities
+//	turns            HASH: priority → the topic that was served last when a worker named several, by its number
 //	v:NAME           the token of a caller's last reservation, and its jobs
 //	rev              the revision of the last change, see changes.go
 //	idle             set while a dispatcher waits for work
@@ -41,7 +41,7 @@ import (
 //	absent           HASH: host whose journal may have changes that the data lacks → since when; reconcile/absent.go
 //	hosts            HASH: the hosts that attend, four fields each; see shared/hosts.lua
 //	cmp              HASH: the last comparison, see reconcile/compare.go: name, run (id of the compared server; on
-//	                 another no script works), after, empty, base, at, max; at HOST and by HOST (when it attended, and
+//	                 another no script works), after, base, at, max; at HOST and by HOST (when it attended, and
 //	                 that it has replayed its journal); upto once it has ended; before while hosts are absent: the
 //	                 highest revision that they may know
 //	past             LIST: the ended comparisons: name, after and base of each

@@ -39,7 +39,7 @@ func (s *Shard) MayMove(ctx context.Context, holder string, moved int) (bool, er
 	return renewed, nil
 }
 
-// PutOff postpones ready jobs of a topic that no dispatcher has taken for so long as stuck, so that they can be moved.
+// PutOff postpones jobs of a topic that have been ready for longer than stuck, so that they can be moved.
 func (s *Shard) PutOff(ctx context.Context, bucket int, topic string, stuck, until time.Duration) error {
 	_, err := s.Call(ctx, bucket, deferScript, topic, MoveStep, stuck.Milliseconds(), until.Milliseconds())
 	return err

@@ -302,7 +302,7 @@ func (b *bucketState) provenLately() bool {
 func (s *Shard) prove(bucket int) error {
 	ctx, cancel := context.WithTimeout(s.ctx, s.timeout)
 	defer cancel()
-	if _, err := s.Call(ctx, bucket, probeScript); err != nil && reasonOf(err) != "full" {
+	if _, err := s.Call(ctx, bucket, probeScript, ""); err != nil && reasonOf(err) != "full" {
 		return err
 	}
 	s.nodes[bucket].proven.Store(true)
@@ -319,7 +319,7 @@ func (s *Shard) revive(bucket int) {
 	defer cancel()
 	err := s.check(ctx, bucket)
 	if err == nil {
-		_, err = s.sendOnly(ctx, bucket, probeScript)
+		_, err = s.sendOnly(ctx, bucket, probeScript, "")
 	}
 	if err != nil && reasonOf(err) != "full" {
 		n.why.Store(fmt.Errorf("%w", err))

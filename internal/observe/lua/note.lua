@@ -1,9 +1,9 @@
 #!lua
 -- Stores notes of dispatchers on their callbacks, for people to read. No job depends on them.
 -- KEYS[1] the bucket's prefix.
--- ARGV    jobs reserved of each priority (three counts), then for each topic: topic; how many attempts, kinds of errors
---         and buckets of lateness; the attempts as JSON, oldest first; each kind as fingerprint, how often, example;
---         each bucket as bucket, count.
+-- ARGV    jobs reserved of each priority (three counts), then for each topic: topic ('' all together); how many
+--         attempts, kinds of errors and buckets of lateness; the attempts as JSON, oldest first; each kind as
+--         fingerprint, how often, example; each bucket as bucket, count.
 -- Returns nothing.
 -- Keeps   log:TOPIC a LIST of at most 100, err:TOPIC a HASH of at most 100, both gone a week after the last;
 --         lat:SLOT a HASH of topics ('' all together) with their buckets and counts, and pri:SLOT a HASH, both of one
@@ -38,27 +38,20 @@ local function noteErrors(topic, from, n)
   call('EXPIRE', key, WEEK)
 end
 
--- Adds to the counts of topics in this slot. A slot of many topics is removed by UNLINK in the background, since expiry
--- would block.
-local function noteLateness(byTopic)
-  local key = P .. 'lat:' .. slot
-  for topic, counts in pairs(byTopic) do
-    local words = {}
-    for bucket, n in string.gmatch(call('HGET', key, topic) or '', '(%S+) (%S+)') do
-      counts[bucket] = (counts[bucket] or 0) + n
-    end
-    for bucket, n in pairs(counts) do words[#words + 1] = bucket .. ' ' .. text(n) end
-    call('HSET', key, topic, table.concat(words, ' '))
-  end
-  call('EXPIRE', key, HOUR + 600)
-  call('UNLINK', P .. 'lat:' .. slot - SLOTS - 1)
+-- Adds the n counts of lateness that begin at an argument to those of a topic in this slot.
+local function noteLateness(topic, from, n)
+  local key, counts, words = P .. 'lat:' .. slot, {}, {}
+  for bucket, count in string.gmatch(call('HGET', key, topic) or '', '(%S+) (%S+)') do counts[bucket] = count end
+  for i = from, from + 2 * n - 1, 2 do counts[ARGV[i]] = (counts[ARGV[i]] or 0) + ARGV[i + 1] end
+  for bucket, count in pairs(counts) do words[#words + 1] = bucket .. ' ' .. text(count) end
+  call('HSET', key, topic, table.concat(words, ' '))
 end
 
 for p = 1, 3 do
   if ARGV[p] ~= '0' then call('HINCRBY', P .. 'pri:' .. slot, p - 1, ARGV[p]) end
 end
 call('EXPIRE', P .. 'pri:' .. slot, HOUR)
-local i, all, lateness = 4, {}, {}
+local i = 4
 while i <= #ARGV do
   local topic, attempts, kinds, buckets = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), tonumber(ARGV[i + 3])
   i = i + 4
@@ -66,12 +59,8 @@ while i <= #ARGV do
   i = i + attempts
   if kinds > 0 then noteErrors(topic, i, kinds) end
   i = i + 3 * kinds
-  local counts = {}
-  for k = i, i + 2 * buckets - 1, 2 do
-    counts[ARGV[k]] = tonumber(ARGV[k + 1])
-    all[ARGV[k]] = (all[ARGV[k]] or 0) + ARGV[k + 1]
-  end
-  if buckets > 0 then lateness[topic], lateness[''] = counts, all end
+  if buckets > 0 then noteLateness(topic, i, buckets) end
   i = i + 2 * buckets
 end
-noteLateness(lateness)
+call('EXPIRE', P .. 'lat:' .. slot, HOUR + 600)
+call('UNLINK', P .. 'lat:' .. slot - SLOTS - 1) -- in the background: the expiry of a slot of many topics would block

@@ -9,20 +9,17 @@
 local n = #ARGV / 3
 local out = {call('INCRBY', P .. 'rev', n) - n + 1}
 for i = 1, #ARGV, 3 do
-  local topic, id, left = ARGV[i], ARGV[i + 1], 0
-  local mark = topic .. '/' .. id .. ' ' .. ARGV[i + 2]
+  local topic, id, revision = ARGV[i], ARGV[i + 1], ARGV[i + 2]
+  local mark = topic .. '/' .. id .. ' ' .. revision
   local job = find(topic, id)
-  if job and job.revision == ARGV[i + 2] and job.state ~= 'running' then
-    local dead = job.state == 'dead'
+  if job and job.revision == revision and job.state ~= 'running' then
     remove(topic, id, job)
     count(topic, 'pushed', -1)
-    if dead then count(topic, 'died', -1) end
+    if job.state == 'dead' then count(topic, 'died', -1) end
     call('RPUSH', P .. 'left', mark)
-    left = 1
-  elseif not job and call('LPOS', P .. 'left', mark) then
-    left = 1
+    job = nil
   end
-  out[#out + 1] = left
+  out[#out + 1] = not job and call('LPOS', P .. 'left', mark) and 1 or 0
 end
 call('LTRIM', P .. 'left', -5000, -1)
 call('PEXPIRE', P .. 'left', 60000)

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Stores a host's settings that should be the same on all hosts, and returns those of the others. It also tries the
--- commands of scripts, so that missing rights are found.
+-- Stores a host's settings that should be the same on all hosts, and returns those of the others. It also tests whether
+-- the server accepts writes, and its user has the rights that scripts need.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    host ('' to store nothing), its settings as text.
 -- Returns each other host, followed by its settings.

@@ -10,7 +10,7 @@
 local left, out = tonumber(ARGV[2]), {micros, -1, 0}
 local AGAIN = 1000 -- ms until what has expired is listed again, if nobody settles it
 
--- Puts a damaged record where the next reservation sets it aside, see lease.lua.
+-- Makes the next reservation find a damaged record, and set it aside, see lease.lua.
 local function showDamaged(topic, id) call('ZADD', P .. 'w:normal:' .. topic, micros, id) end
 
 -- Moves ids of a minute to w. Ids whose job is gone, or is due at another time, are left out.
