@@ -36,7 +36,8 @@ const maxForecastPages = 20 * forecastStep
 func (q Figures) Forecast(ctx context.Context, topic string, ahead time.Duration) (f Forecast, err error) {
 	err = q.EachTopic([]string{topic}, 1, func(s *store.Shard, bucket int, _ []string) error {
 		for skip := 0; skip < maxForecastPages; skip += forecastStep {
-			reply, err := s.CallList(ctx, bucket, 8, forecastScript, topic, skip, forecastStep, int64(ahead/time.Minute))
+			args := []any{topic, skip, forecastStep, int64(ahead / time.Minute)}
+			reply, err := s.CallList(ctx, bucket, 8, forecastScript, args...)
 			if err != nil {
 				return err
 			}
