@@ -31,21 +31,20 @@ func (o *oncall) asks(question string, answer func()) {
 	}
 }
 
-// click clicks the first visible link or button with a text.
+// click clicks the first visible link or button with a text, in the script that finds it: the page's live parts are
+// replaced at any time.
 func (o *oncall) click(text string) {
 	o.t.Helper()
 	o.clicks++
 	find := fmt.Sprintf(`(() => {
-		document.querySelectorAll("[data-on-call]").forEach(e => e.removeAttribute("data-on-call"));
 		const e = [...document.querySelectorAll("dialog[open] button, a, button, summary")].find(
 			e => e.checkVisibility() && !e.disabled && e.innerText.includes(%q));
-		if (e) e.setAttribute("data-on-call", "");
+		if (e) e.click();
 		return !!e;
 	})()`, text)
 	harness.Eventually(o.t, soon, "a link or button "+text, func() error {
 		return harness.Equal("there", harness.Evaluate[bool](o.Browser, find), true)
 	})
-	o.Click("[data-on-call]")
 }
 
 // search searches with the box on every page. The key counts as a click.

@@ -15,7 +15,7 @@ func TestScriptsAreDescribed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := filepath.Glob("../internal/queue/lua/*.lua")
+	files, err := filepath.Glob("../internal/*/lua/*.lua")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%d scripts, %v", len(files), err)
 	}

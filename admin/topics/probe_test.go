@@ -33,7 +33,7 @@ type lastAttempt struct{ admintest.NoActivity }
 
 func (lastAttempt) Attempts(context.Context, string, int) ([]activity.Attempt, error) {
 	return []activity.Attempt{{ID: "7", Status: 503, Error: "the response has status 503",
-		StartedAt: time.Now().Add(-42 * time.Second).UnixMilli()}}, nil
+		StartedAt: time.Now().Add(-7*time.Hour - 30*time.Minute).UnixMilli()}}, nil
 }
 
 // TestTheBannerOfABreakerSaysWhatIsNext: the last answer and the next probe, and operators probe now, which the audit
@@ -44,7 +44,7 @@ func TestTheBannerOfABreakerSaysWhatIsNext(t *testing.T) {
 	s := admintest.Open(t, func(o *admin.Options) { o.Queue, o.Activity = q, lastAttempt{} }).As("look")
 	s.AddTopic("shop.close")
 	s.AddTopic("healthy")
-	body := s.Shows("/topics/shop.close", "failed 12 times in a row", "Last answer: <strong>503", "42s ago",
+	body := s.Shows("/topics/shop.close", "failed 12 times in a row", "Last answer: <strong>503", "7h 30m ago",
 		"Next probe:", q.next.UTC().Format(time.RFC3339))
 	if strings.Contains(body, `id="wk-probe"`) {
 		t.Error("a viewer may probe")

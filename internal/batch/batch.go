@@ -58,7 +58,7 @@ func New[Q, A any](o Options, call func(slot int, batch []*Request[Q, A])) *Batc
 
 // Add queues a request, which will be answered or refused.
 func (b *Batcher[Q, A]) Add(value Q, size Size) *Request[Q, A] {
-	r := &Request[Q, A]{Value: value, size: size, done: make(chan struct{})}
+	r := &Request[Q, A]{Value: value, size: size}
 	if b.opts.Wait > 0 {
 		r.since = time.Now()
 	}

@@ -13,11 +13,12 @@ type Request[Q, A any] struct {
 	size  Size
 	since time.Time // when it was added; zero: it may wait for any time
 
-	mu     sync.Mutex
-	left   bool // the caller waits no longer
-	answer A
-	err    error
-	done   chan struct{} // closed when the answer is there
+	mu       sync.Mutex
+	answered bool
+	left     bool // the caller waits no longer
+	answer   A
+	err      error
+	done     chan struct{} // closed when the answer is there; nil: nobody waits for it
 }
 
 // Size is how much of a call a request takes up.
@@ -39,19 +40,29 @@ func (s *Size) topics(seen map[string]bool) float64 {
 // Wait waits for the answer. When ctx ends first, the answer has no taker.
 func (r *Request[Q, A]) Wait(ctx context.Context) (A, error) {
 	select {
-	case <-r.done:
-		return r.answer, r.err
+	case <-r.answers():
 	case <-ctx.Done():
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	select {
-	case <-r.done:
+	if r.answered {
 		return r.answer, r.err
-	default:
 	}
 	r.left = true
 	return r.answer, ctx.Err()
+}
+
+// answers returns a channel that is closed when the answer is there.
+func (r *Request[Q, A]) answers() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.done == nil {
+		r.done = make(chan struct{})
+		if r.answered {
+			close(r.done)
+		}
+	}
+	return r.done
 }
 
 // Answer hands over the answer, and reports whether the caller still waits for it. If not, whoever answers must undo
@@ -59,8 +70,10 @@ func (r *Request[Q, A]) Wait(ctx context.Context) (A, error) {
 func (r *Request[Q, A]) Answer(a A, err error) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.answer, r.err = a, err
-	close(r.done)
+	r.answer, r.err, r.answered = a, err, true
+	if r.done != nil {
+		close(r.done)
+	}
 	return !r.left
 }
 

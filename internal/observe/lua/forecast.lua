@@ -16,7 +16,7 @@ local function add(minute, jobs) counts[#counts + 1], counts[#counts + 2] = minu
 
 -- Counts the jobs of a set of w, minute by minute.
 local function countDue(w)
-  local from = micros
+  local from = DUE
   while true do
     local due = call('ZRANGE', w, '(' .. text(from), text((now + ahead * 60000) * 1000), 'BYSCORE', 'LIMIT', 0, 1,
       'WITHSCORES')[2]
@@ -30,7 +30,7 @@ end
 
 -- Counts which of the ready jobs that fell due last were pushed just now.
 local function examine(w)
-  for _, id in ipairs(call('ZRANGE', w, text(micros), '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, LATEST)) do
+  for _, id in ipairs(call('ZRANGE', w, text(DUE), '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, LATEST)) do
     local job = find(topic, id)
     examined = examined + 1
     if job and now - job.created < 60000 then fresh = fresh + 1 end
@@ -40,7 +40,7 @@ end
 local stats = skip == 0 and statsOf(topic) or {0, 0, 0, 0, 0}
 for _, priority in ipairs(skip == 0 and PRIORITIES or {}) do
   local w = P .. 'w:' .. priority .. ':' .. topic
-  young = young + call('ZCOUNT', w, '(' .. text(micros - 500 * stats[5]), text(micros))
+  young = young + call('ZCOUNT', w, '(' .. text(micros - 500 * stats[5]), text(DUE))
   examine(w)
   countDue(w)
 end

@@ -28,7 +28,7 @@ local function setBody(body)
 end
 
 local at, was = nextOf(job) * 1000, job.state
-local changed = not dueNow or was == 'dead' or at > micros
+local changed = not dueNow or was == 'dead' or at > DUE
 if changed then takeOut(topic, id, job) end
 job.revision = text(call('INCR', P .. 'rev'))
 if was == 'dead' then redrive(topic, id, job) end

@@ -90,12 +90,12 @@ local w = {P .. 'w:high:' .. topic, P .. 'w:normal:' .. topic, P .. 'w:low:' .. 
 if state == 'done' then
   finished()
 elseif state == 'ready' then
-  sets(w, '-inf', micros)
+  sets(w, '-inf', DUE)
 elseif state ~= 'delayed' then
   sets({P .. INDEX[state] .. topic}, '-inf', math.huge)
 elseif string.sub(cursor, 1, 1) == 'f' then
   minutes()
-elseif not sets(w, text(micros + 1), math.huge) and call('EXISTS', P .. 'm:' .. topic) == 1 then
+elseif not sets(w, text(DUE + 1), math.huge) and call('EXISTS', P .. 'm:' .. topic) == 1 then
   out[2] = 'f0:0'
 end
 return out

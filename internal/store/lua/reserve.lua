@@ -32,12 +32,12 @@ local function visit(topic, priority, n)
   g.mine = g.mine or busy[topic] or topicMax
   local k, due = take(topic, priority, math.min(g.mine, n), g)
   g.mine = g.mine - k
-  if due and due <= micros then
+  if due and due <= DUE then
     call('ZADD', P .. 'q:' .. priority, call('INCR', P .. 'turn'), topic)
   else
     call('ZREM', P .. 'q:' .. priority, topic)
   end
-  return k, g.mine <= 0 and due and due <= micros
+  return k, g.mine <= 0 and due and due <= DUE
 end
 
 -- At most: topics may have no due job, since it was deleted, or none for this dispatcher.

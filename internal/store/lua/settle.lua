@@ -52,8 +52,7 @@ end
 out[2] = call('INCRBY', P .. 'rev', ARGV[1]) - ARGV[1] + 1
 local i = 2
 while i < #ARGV do
-  local topic, n, says = ARGV[i], tonumber(ARGV[i + 1]), {up = 0, down = 0, [''] = 0}
-  local ids = {}
+  local topic, n, says, ids = ARGV[i], tonumber(ARGV[i + 1]), {up = 0, down = 0, [''] = 0}, {}
   for k = i + 2, i + 1 + FIELDS * n, FIELDS do ids[#ids + 1] = ARGV[k] end
   for j, record in ipairs(call('HMGET', P .. 'j:' .. topic, unpack(ids))) do
     local endpoint = settle(topic, i + 2 + FIELDS * (j - 1), record)

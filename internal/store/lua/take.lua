@@ -62,7 +62,7 @@ for i = 7, 6 + marks do
   end
 end
 if #awaited > 0 then
-  call('ZADD', P .. 'awaited', unpack(awaited))
+  for i = 1, #awaited, 1000 do call('ZADD', P .. 'awaited', unpack(awaited, i, math.min(i + 999, #awaited))) end
   call('ZREMRANGEBYSCORE', P .. 'awaited', '-inf', now)
   call('PEXPIRE', P .. 'awaited', keep)
 end

@@ -7,7 +7,7 @@
 -- Returns {now in µs, when a topic has its next event (µs; -1 none), how many topics got a turn, then for each expired
 --         one: topic, id, token of its lease ('' a waiting job), attempts}.
 -- Keeps   next is never later than a topic's next event.
-local left, out = tonumber(ARGV[2]), {micros, -1, 0}
+local left, out = tonumber(ARGV[2]), {}
 local AGAIN = 1000 -- ms until what has expired is listed again, if nobody settles it
 
 -- Makes the next reservation find a damaged record, and set it aside, see lease.lua.
@@ -96,6 +96,4 @@ end
 local due = call('ZRANGE', P .. 'next', '-inf', exact(micros / 1000), 'BYSCORE', 'LIMIT', 0, ARGV[1])
 for _, topic in ipairs(due) do wake(topic) end
 local at = head(P .. 'next')
-out[2] = at and math.floor(at * 1000 + 0.5) or -1
-out[3] = run.offered
-return out
+return {micros, at and math.floor(at * 1000 + 0.5) or -1, run.offered, unpack(out)}

@@ -4,6 +4,7 @@ local P, call = KEYS[1], redis.call
 local clock = call('TIME')
 local micros = clock[1] * 1000000 + clock[2]
 local now = math.floor(micros / 1000)
+local DUE = 1000 * now + 999 -- jobs up to this microsecond are due: a job is due from the beginning of its millisecond
 -- Revisions of an opened bucket begin at so many for each ms since 2026: more than changes happen, and 13 digits.
 local EPOCH, RATE = 1767225600000, 100
 local function text(n) return string.format('%d', n) end -- '..' would write large numbers as 1.76e+12

@@ -72,12 +72,12 @@ local function take(topic, priority, n, limits)
   local w, ids = P .. 'w:' .. priority .. ':' .. topic, settings(topic).order and takeInOrder(topic, n) or {}
   local k, first = lease(topic, nil, ids)
   n = n - #ids
-  ids = n > 0 and call('ZRANGE', w, '-inf', text(micros), 'BYSCORE', 'LIMIT', 0, n) or {}
+  ids = n > 0 and call('ZRANGE', w, '-inf', text(DUE), 'BYSCORE', 'LIMIT', 0, n) or {}
   if #ids > 0 then call('ZREM', w, unpack(ids)) end
   local more, ends = lease(topic, priority, ids)
   k, first = k + more, math.min(first, ends)
   local due = head(w)
-  if due and due > micros then first = math.min(first, due / 1000) end
+  if due and due > DUE then first = math.min(first, turnOf(due)) end
   if first < math.huge then event(topic, first) end
   limits.room, limits.taken = limits.room - k, limits.taken + k
   return k, due

@@ -20,14 +20,14 @@ local function order(topic, id, job, at)
     call('HSET', P .. 'c:' .. topic, 'order', 1)
     s.order = 1
   end
-  call('ZADD', P .. 'o:' .. topic, at <= micros and number or at, seat(id))
+  call('ZADD', P .. 'o:' .. topic, at <= DUE and number or at, seat(id))
   return true
 end
 
 -- Moves up to n jobs of a topic that have fallen due to their number. Returns how many.
 local function orderDue(topic, n)
   local o, ids = P .. 'o:' .. topic, {}
-  local found, entries = call('ZRANGE', o, '(' .. LAST, text(micros), 'BYSCORE', 'LIMIT', 0, n), {}
+  local found, entries = call('ZRANGE', o, '(' .. LAST, text(DUE), 'BYSCORE', 'LIMIT', 0, n), {}
   if #found == 0 then return 0 end
   for i, member in ipairs(found) do ids[i] = string.sub(member, 21) end
   for i, record in ipairs(call('HMGET', P .. 'j:' .. topic, unpack(ids))) do

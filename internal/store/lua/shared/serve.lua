@@ -12,7 +12,7 @@ local function hasDue(topic)
   if call('EXISTS', w .. 'high:' .. topic, w .. 'normal:' .. topic, w .. 'low:' .. topic) > 0 then
     for _, priority in ipairs(PRIORITIES) do
       local at = head(w .. priority .. ':' .. topic) or math.huge
-      if at <= micros then return true end
+      if at <= DUE then return true end
       if at <= micros + 1000 then event(topic, at / 1000) end -- file has offered it already, a little early
     end
   end

@@ -8,7 +8,7 @@ local function statsOf(topic)
   local ready, high, oldest = 0, 0, 0
   for _, priority in ipairs(waiting > 0 and PRIORITIES or {}) do
     local key = P .. 'w:' .. priority .. ':' .. topic
-    local n = call('ZCOUNT', key, '-inf', micros)
+    local n = call('ZCOUNT', key, '-inf', DUE)
     if n > 0 then
       local first = call('ZRANGE', key, 0, 0, 'WITHSCORES')
       local job = find(topic, first[1])

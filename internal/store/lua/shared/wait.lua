@@ -1,5 +1,6 @@
 -- Jobs that wait, and the topics that have due ones.
 local MINUTE, LEAD = 60000, 60000
+local EARLY = 0.3 -- ms before a job is due its topic gets its turn: less than a dispatcher needs until it reserves
 local FEW, DENSE = 100, 16 -- a new list of a minute only for a topic with more jobs, and this many a list on average
 
 -- The first score of a sorted set, and its member.
@@ -21,6 +22,9 @@ local function event(topic, at)
   call('PUBLISH', P .. 'wake', 'E ' .. text(at * 1000 + 0.5) .. ' ' .. text(micros))
 end
 
+-- When the topic of a job should get its turn, in ms, by the microsecond in w.
+local function turnOf(at) return math.floor(at / 1000) - EARLY end
+
 run.offered, run.dispatcherToldOfWork = 0, false
 -- Gives a topic with due jobs of a priority its turn, behind all others, and wakes a dispatcher that waits, or workers.
 local function offer(topic, priority)
@@ -38,16 +42,18 @@ local function offer(topic, priority)
   run.dispatcherToldOfWork = true
 end
 
--- Offers each priority of a topic that has due jobs. Returns when the next job of the others is due.
+-- Offers each priority of a topic that has due jobs. Returns when to offer the next job of the others, or the second
+-- job if it is not due, too: the timers then need not be told when the first one is taken.
 local function offerDue(topic)
   local at = math.huge
   for _, priority in ipairs(PRIORITIES) do
-    local due = head(P .. 'w:' .. priority .. ':' .. topic)
-    if due and due <= micros then
+    local first = call('ZRANGE', P .. 'w:' .. priority .. ':' .. topic, 0, 1, 'WITHSCORES')
+    local turn, second = turnOf(first[2] or math.huge), turnOf(first[4] or math.huge)
+    if turn <= micros / 1000 then
       offer(topic, priority)
-    elseif due then
-      at = math.min(at, due / 1000)
+      turn = second > micros / 1000 and second or math.huge
     end
+    at = math.min(at, turn)
   end
   return at
 end
@@ -79,6 +85,6 @@ local function file(topic, id, job, at)
   if due > now and list(topic, id, due) then return end
   call('ZADD', P .. 'w:' .. job.priority .. ':' .. topic, text(at), id)
   local soon = at <= micros + 1000 -- jobs of one push are a microsecond apart, and may be due in the next millisecond
-  if order(topic, id, job, at) and at > micros or not soon then event(topic, at / 1000) end
+  if order(topic, id, job, at) and at > DUE or not soon then event(topic, turnOf(at)) end
   if soon then offer(topic, job.priority) end
 end
