@@ -36,12 +36,15 @@ const maxForecastPages = 20 * forecastStep
 func (q Figures) Forecast(ctx context.Context, topic string, ahead time.Duration) (f Forecast, err error) {
 	err = q.Shards.EachTopic([]string{topic}, 1, func(b *store.Bucket, _ []string) error {
 		for skip := 0; skip < maxForecastPages; skip += forecastStep {
-			reply, err := b.CallList(ctx, 6+len(f.Minutes)+len(f.Hours), forecastScript, topic, skip,
-				forecastStep, int64(ahead/time.Minute))
+			args := []any{topic, skip, forecastStep, int64(ahead / time.Minute)}
+			reply, err := b.CallList(ctx, 8, forecastScript, args...)
 			if err != nil {
 				return err
 			}
-			if f.add(store.Ints(reply)) < forecastStep {
+			f.Now = store.Millis(reply[0])
+			f.addReady(store.Ints(reply[2:7]))
+			f.addDue(store.Ints(store.Values(reply[7])))
+			if store.Integer(reply[1]) < forecastStep {
 				return nil
 			}
 		}
@@ -50,25 +53,25 @@ func (q Figures) Forecast(ctx context.Context, topic string, ahead time.Duration
 	return f, err
 }
 
-// add adds the answer of one call of the script, and returns how many lists it counted.
-func (f *Forecast) add(n []int64) (pages int64) {
-	f.Now = store.Millis(n[0])
-	f.addReady(n[2], n[3], n[4], n[5])
-	counts := n[6:]
-	for i := range f.Minutes {
-		f.Minutes[i] += counts[i]
+// addDue adds pairs of a minute and how many jobs fall due in it.
+func (f *Forecast) addDue(counts []int64) {
+	for ; len(counts) > 1; counts = counts[2:] {
+		minute, jobs := int(counts[0]-1), counts[1]
+		if minute < len(f.Minutes) {
+			f.Minutes[minute] += jobs
+		}
+		if hour := minute / 60; hour < len(f.Hours) {
+			f.Hours[hour] += jobs
+		}
 	}
-	for i := range f.Hours {
-		f.Hours[i] += counts[len(f.Minutes)+i]
-	}
-	return n[1]
 }
 
-func (f *Forecast) addReady(ready, oldest, young, pushed int64) {
+func (f *Forecast) addReady(n []int64) {
+	ready, oldest, young, examined, fresh := n[0], n[1], n[2], n[3], n[4]
 	f.Ready += ready
 	age := time.Duration(oldest) * time.Millisecond
 	f.OldestReady = max(f.OldestReady, age)
-	if age > 0 {
-		f.Arrivals += float64(min(young, ready-young)) / (age.Seconds() / 2) * float64(pushed) / 100
+	if age > 0 && examined > 0 {
+		f.Arrivals += float64(min(young, ready-young)) / (age.Seconds() / 2) * float64(fresh) / float64(examined)
 	}
 }

@@ -38,7 +38,7 @@ const noteTopics = 50
 // Note stores notes about the jobs of a bucket.
 func Note(ctx context.Context, b *store.Bucket, n Notes) error {
 	reserved := n.Reserved
-	for some := range slices.Chunk(n.Topics, noteTopics) {
+	for some := range slices.Chunk(append(slices.Clip(n.Topics), n.all()), noteTopics) {
 		args := []any{reserved[0], reserved[1], reserved[2]}
 		reserved = [3]int64{}
 		for i := range some {
@@ -51,16 +51,25 @@ func Note(ctx context.Context, b *store.Bucket, n Notes) error {
 	return nil
 }
 
+// all returns the lateness of all topics together, as a topic without a name.
+func (n *Notes) all() TopicNotes {
+	sum := map[int]int64{}
+	for i := range n.Topics {
+		for bucket, calls := range n.Topics[i].Lateness {
+			sum[bucket] += calls
+		}
+	}
+	return TopicNotes{Lateness: sum}
+}
+
 func (t *TopicNotes) appendTo(args []any) []any {
-	args = append(args, t.Topic, len(t.Attempts))
+	args = append(args, t.Topic, len(t.Attempts), len(t.Errors), len(t.Lateness))
 	for _, a := range t.Attempts {
 		args = append(args, a)
 	}
-	args = append(args, len(t.Errors))
 	for _, e := range t.Errors {
 		args = append(args, e.Fingerprint, e.N, e.Example)
 	}
-	args = append(args, len(t.Lateness))
 	for b, n := range t.Lateness {
 		args = append(args, b, n)
 	}

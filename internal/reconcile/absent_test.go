@@ -86,7 +86,7 @@ func TestRecoveryOfALossBeforeAnAbsentHostIsBack(t *testing.T) {
 	if r := b.queue.Push(t.Context(), second); r.Err != nil {
 		t.Fatal(r.Err)
 	}
-	client.Del(t.Context(), "wk:{0}:run") // another server
+	client.HDel(t.Context(), "wk:{0}:cmp", "run") // another server
 	inA.opts.Patience = wait.Limit
 	attendAll(t, inA, inB)
 	ready(t, a, b)
@@ -132,7 +132,7 @@ func TestRecoveryDoesNotWaitForeverForAKilledHost(t *testing.T) {
 	ready(t, a)
 	a.push(t, "of-a", `"a"`, time.Hour)
 	began := time.Now()
-	client.Del(t.Context(), "wk:{0}:run")
+	client.HDel(t.Context(), "wk:{0}:cmp", "run")
 	eventually(t, "the shard to answer",
 		func() bool { _, err := a.queue.Get(t.Context(), "t", "of-a"); return err == nil })
 	if waited := time.Since(began); waited < 300*time.Millisecond {

@@ -253,7 +253,7 @@ func TestRecoveryByAForgottenHostThatIsBack(t *testing.T) {
 			}
 			client.HSet(ctx, "wk:{0}:hosts", "at "+inB.host, time.Now().AddDate(0, 0, -days).UnixMilli())
 			attendAll(t, inA)
-			client.Del(ctx, "wk:{0}:run") // another server
+			client.HDel(ctx, "wk:{0}:cmp", "run") // another server
 			attendAll(t, inA)
 			attendAll(t, inB)
 			ready(t, a, b)

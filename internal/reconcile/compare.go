@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -21,8 +20,8 @@ import (
 // counter in the data: the counter's value tells which changes the data has, and the journals of the hosts have the
 // rest, each with its revision.
 //
-// The scripts work only while the key run names the server that answers (lua/shared/guard_compared.lua). A server that
-// is new, or has lost everything, therefore refuses requests until it has been compared:
+// The scripts work only while the hash cmp says that the server that answers has been compared with the journals
+// (guard_compared.lua). A server that is new, or has lost everything, therefore refuses requests until then:
 //
 //	attend      one process for each journal, every few seconds: this host is running, and its journal reaches this
 //	            far. The first one that meets a new server begins a comparison: its name, and the revision after which
@@ -30,7 +29,7 @@ import (
 //	replay      each host: the lines of its journal behind that revision, from the position that it noted last in
 //	            the data
 //	open_bucket each host: it has done that. When all hosts that may have lost lines have, or are silent for some
-//	            seconds, run is set: the scripts work again
+//	            seconds, the comparison ends: the scripts work again
 //
 // For each job the line with the highest revision decides, in whatever order the hosts replay their lines. A host that
 // was silent is absent (absent.go): it replays late, see replay.lua.
@@ -120,25 +119,22 @@ func Attend(ctx context.Context, b *store.Bucket, a Attendance) (Comparison, err
 	return c, nil
 }
 
-const comparisonHead = 4
-
 func parseComparison(v any) (c Comparison, err error) {
 	reply := store.Values(v)
-	end := slices.IndexFunc(reply[min(comparisonHead, len(reply)):], func(v any) bool { return v == "" })
-	if end < 0 || end%3 != 0 {
+	if len(reply) != 6 {
 		return c, store.ErrReply
 	}
 	c.Open, c.Name = reply[0] == int64(1), store.Text(reply[1])
 	c.After, c.Position = store.Integer(reply[2]), store.Text(reply[3])
-	missed, hosts := reply[comparisonHead:comparisonHead+end], reply[comparisonHead+end+1:]
+	missed, hosts := store.Values(reply[4]), store.Values(reply[5])
+	if len(missed)%3 != 0 || len(hosts)%2 != 0 {
+		return c, store.ErrReply
+	}
 	for gap := range slices.Chunk(missed, 3) {
 		c.Missed = append(c.Missed, Gap{store.Number(store.Text(gap[1])), store.Number(store.Text(gap[2]))})
 	}
 	for pair := range slices.Chunk(hosts, 2) {
-		if len(pair) < 2 {
-			return c, store.ErrReply
-		}
-		seen := HostSeen{Host: fmt.Sprint(pair[0])}
+		seen := HostSeen{Host: store.Text(pair[0])}
 		if at := store.Number(store.Text(pair[1])); at > 0 {
 			seen.At = time.UnixMilli(at).UTC()
 		}
@@ -147,7 +143,7 @@ func parseComparison(v any) (c Comparison, err error) {
 	return c, nil
 }
 
-// replayStep is the most entries in one call of the replay script.
+// entriesACall is the most entries in one call of the replay script.
 const entriesACall = 100
 
 // Replay applies lines of a journal to a bucket. name is the comparison's; ReplayByHand ignores it. All entries must be
@@ -285,21 +281,21 @@ func Gaps(ctx context.Context, b *store.Bucket) ([]Gap, error) {
 	if err != nil {
 		return nil, b.Failed(ctx, began, err)
 	}
-	gaps := make([]Gap, 0, len(past))
-	for _, one := range past {
-		if f := strings.Fields(one); len(f) == 3 {
-			gaps = append(gaps, Gap{store.Number(f[1]), store.Number(f[2])})
+	gaps := make([]Gap, 0, len(past)/3)
+	for one := range slices.Chunk(past, 3) {
+		if len(one) == 3 {
+			gaps = append(gaps, Gap{store.Number(one[1]), store.Number(one[2])})
 		}
 	}
 	return gaps, nil
 }
 
-// ComparedWith returns the run id of the server of a bucket that was compared; "" while the bucket waits for a
-// comparison, as after it lost everything. It does not notice when another server answers.
-func ComparedWith(ctx context.Context, b *store.Bucket) (string, error) {
-	server, err := b.Shard().Redis().Get(ctx, b.Key("run")).Result()
-	if err != nil && !errors.Is(err, redis.Nil) {
-		return "", fmt.Errorf("read which server of shard %s was compared: %w", b.Name(), err)
+// IsCompared reports whether the last comparison of a bucket has ended: not while the bucket waits for one, as after it
+// lost everything. It does not notice when another server answers.
+func IsCompared(ctx context.Context, b *store.Bucket) (bool, error) {
+	ended, err := b.Shard().Redis().HExists(ctx, b.Key("cmp"), "upto").Result()
+	if err != nil {
+		return false, fmt.Errorf("read whether bucket %d of shard %s was compared: %w", b.Number(), b.Name(), err)
 	}
-	return server, nil
+	return ended, nil
 }

@@ -70,8 +70,8 @@ func (a *heartbeat) hasGrown() bool {
 
 // mayBeEmpty reports whether the bucket does not know that it was compared.
 func (a *heartbeat) mayBeEmpty(ctx context.Context) bool {
-	server, err := ComparedWith(ctx, a.bucket)
-	return err != nil || server == ""
+	compared, err := IsCompared(ctx, a.bucket)
+	return err != nil || !compared
 }
 
 // isLate reports whether it is time to search for late lines.

@@ -352,7 +352,7 @@ func TestRecoveryByTwoHosts(t *testing.T) {
 			}
 			w.check(rt)
 			held.forget(rt, client)
-			client.Del(ctx, "wk:{0}:run") // another server
+			client.HDel(ctx, "wk:{0}:cmp", "run") // another server
 			if _, err := w.hosts[0].queue.Get(ctx, "t", "a"); err == nil || errors.Is(err, store.ErrNotFound) {
 				rt.Fatalf("a server that was not compared answered: %v", err)
 			}

@@ -41,7 +41,7 @@ func TestRecoveryOfMovedJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	before.forget(t, a)
-	a.Del(t.Context(), "wk:{0}:run")
+	a.HDel(t.Context(), "wk:{0}:cmp", "run")
 	b.FlushAll(t.Context())
 	h.keep(t, time.Second)
 	for id, want := range map[string]string{"1": `"old"`, "2": `"old"`, "changed": `"new"`} {
@@ -108,7 +108,7 @@ func TestRecoveryOfADeathThatComesBeforeTheLastChange(t *testing.T) {
 		t.Fatalf("buried %q, %v", id, err)
 	}
 	before.forget(t, client)
-	client.Del(t.Context(), "wk:{0}:run") // another server
+	client.HDel(t.Context(), "wk:{0}:cmp", "run") // another server
 	second := make(chan error, 1)
 	go func() { second <- inB.beat(t.Context()) }()
 	eventually(t, "the death to be replayed", func() bool {
@@ -339,7 +339,7 @@ func TestRecoveryOfAnIDThatDiedAgain(t *testing.T) {
 		h.mute.Store(false)
 		before.forget(t, client)
 		client.HSet(t.Context(), "wk:{0}:cmp", "run", "another")
-		client.Del(t.Context(), "wk:{0}:run")
+		client.HDel(t.Context(), "wk:{0}:cmp", "run")
 		attendAll(t, in)
 		ready(t, h)
 		if j, err := h.queue.Get(t.Context(), "t", "1"); !errors.Is(err, store.ErrNotFound) {

@@ -40,7 +40,7 @@ func TestRecoveryDryRunChangesNothingAndCounts(t *testing.T) {
 		}
 	}
 	client.FlushAll(t.Context())
-	client.MSet(t.Context(), "wk:{0}:rev", 5_000_000, "wk:{0}:format", "3") // as after a comparison
+	client.MSet(t.Context(), "wk:{0}:rev", 5_000_000, "wk:{0}:format", store.Format) // as after a comparison
 	h.adopt(t)
 	h.push(t, "there", `1`, time.Hour)
 	before := remember(t, client)
@@ -123,7 +123,7 @@ func TestRecoveryReportsNothingWhenNothingWasLost(t *testing.T) {
 	}
 	_ = a.queue.Delete(t.Context(), "t", "deleted", nil) // otherwise it may have been delivered
 	attendAll(t, inB)
-	client.Del(t.Context(), "wk:{0}:run") // another server
+	client.HDel(t.Context(), "wk:{0}:cmp", "run") // another server
 	attendAll(t, inA, inB)
 	if ready(t, a, b); len(told) > 0 {
 		t.Fatalf("told: %q", told)
@@ -196,7 +196,7 @@ func TestRecoveryToleratesAHostsClockThatGoesBack(t *testing.T) {
 				t.Fatal(id, err)
 			}
 			before.forget(t, client)
-			client.Del(t.Context(), "wk:{0}:run")
+			client.HDel(t.Context(), "wk:{0}:cmp", "run")
 			attendAll(t, a)
 			ready(t, h)
 			for id, want := range map[string]string{"kept": `"old"`, "replaced": `"new"`, "new": `"new"`, "deleted": "",
@@ -335,7 +335,7 @@ func TestRecoveryOfAFullRedis(t *testing.T) {
 	held := remember(t, client)
 	h.push(t, "lost", "1", time.Hour)
 	held.forget(t, client)
-	client.Del(t.Context(), "wk:{0}:run")
+	client.HDel(t.Context(), "wk:{0}:cmp", "run")
 	client.ConfigSet(t.Context(), "maxmemory", "1")
 	defer client.ConfigSet(context.Background(), "maxmemory", "0")
 	attendAll(t, in)

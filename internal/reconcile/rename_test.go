@@ -27,7 +27,7 @@ func TestRecoveryOfARenamedShardReadsLinesOfBothNames(t *testing.T) {
 		h.push(t, "third", `"old"`, time.Hour)
 		client.FlushAll(t.Context())
 		if byHand {
-			client.MSet(t.Context(), "wk:{0}:rev", 5_000_000, "wk:{0}:format", "3") // as after a comparison
+			client.MSet(t.Context(), "wk:{0}:rev", 5_000_000, "wk:{0}:format", store.Format) // as after a comparison
 			h.adopt(t)
 			if report, err := h.recover(t.Context(), false); err != nil || report.Pushed != 3 {
 				t.Errorf("manual recovery: %+v, %v", report, err)

@@ -1,10 +1,13 @@
 package store_test
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/wakecall/wakecall/internal/reconcile"
 	"github.com/wakecall/wakecall/internal/store"
@@ -120,8 +123,8 @@ func TestAHostIsForgotten(t *testing.T) {
 	if c := f.attend("b"); !c.Open || len(c.Missed) > 0 {
 		t.Errorf("when it is back: %+v", c)
 	}
-	if run := f.s.Redis().Get(f.ctx, store.Prefix(0)+"run").Val(); len(run) != 40 {
-		t.Errorf("run is %q", run)
+	if before, err := f.s.Redis().HGet(f.ctx, store.Prefix(0)+"cmp", "before").Result(); !errors.Is(err, redis.Nil) {
+		t.Errorf("journals up to %q are still overridden (%v)", before, err)
 	}
 }
 

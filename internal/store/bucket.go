@@ -117,7 +117,7 @@ func (b *Bucket) revive() {
 	defer cancel()
 	err := b.check(ctx)
 	if err == nil {
-		_, err = b.sendOnly(ctx, probeScript)
+		_, err = b.sendOnly(ctx, probeScript, "")
 	}
 	if err != nil && reasonOf(err) != "full" {
 		b.why.Store(fmt.Errorf("%w", err))
@@ -152,7 +152,7 @@ func (b *Bucket) provenLately() bool {
 func (b *Bucket) prove() error {
 	ctx, cancel := context.WithTimeout(b.shard.ctx, b.shard.timeout)
 	defer cancel()
-	if _, err := b.Call(ctx, probeScript); err != nil && reasonOf(err) != "full" {
+	if _, err := b.Call(ctx, probeScript, ""); err != nil && reasonOf(err) != "full" {
 		return err
 	}
 	b.proven.Store(true)

@@ -36,7 +36,7 @@ func (f *fixture) compared(host string, c reconcile.Comparison, known ...string)
 // lose disconnects the shard from its server: the next server has the same data.
 func (f *fixture) lose() {
 	f.Helper()
-	if err := f.s.Redis().Del(f.ctx, store.Prefix(0)+"run").Err(); err != nil {
+	if err := f.s.Redis().HDel(f.ctx, store.Prefix(0)+"cmp", "run").Err(); err != nil {
 		f.Fatal(err)
 	}
 }

@@ -119,7 +119,7 @@ func (b *Bucket) End(ctx context.Context, list []End) ([]Ended, error) {
 	}
 	topic := func(i int) string { return list[i].ref().Topic }
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(topic(a), topic(b)) })
-	args := make([]any, 0, endFields*len(list)+8)
+	args := append(make([]any, 0, endFields*len(list)+9), len(list))
 	for from, i := 0, 1; i <= len(order); i++ {
 		if i < len(order) && topic(order[i]) == topic(order[from]) {
 			continue

@@ -218,7 +218,10 @@ func TestAnIdIsADuplicateForAsLongAsItIsRemembered(t *testing.T) {
 	f.deliver()
 	f.balancedTopics("t")
 	f.remember("t", 50*time.Millisecond)
-	eventually(t, "the duration is over", func() bool { return !f.push("t", "a", 0).Duplicate })
+	eventually(t, "the duration is over", func() bool {
+		f.advance()
+		return !f.push("t", "a", 0).Duplicate
+	})
 	f.deliver()
 	f.remember("t", 0)
 	f.forgetAll()

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -41,7 +42,9 @@ func startRedis(t testing.TB, args ...string) (url string, server *redistest.Ser
 func adopt(t testing.TB, c redis.Cmdable) {
 	t.Helper()
 	id := store.ParseInfo(c.Info(context.Background(), "server").Val())["run_id"]
-	err := c.MSet(context.Background(), store.Prefix(0)+"run", id, store.Prefix(0)+"format", store.Format).Err()
+	ctx := context.Background()
+	err := cmp.Or(c.Set(ctx, store.Prefix(0)+"format", store.Format, 0).Err(),
+		c.HSet(ctx, store.Prefix(0)+"cmp", "name", "adopted", "run", id, "upto", 0, "base", 0).Err())
 	if err != nil || id == "" {
 		t.Fatalf("adopt the server %q: %v", id, err)
 	}
@@ -303,7 +306,7 @@ func (f *fixture) clean() {
 	}
 	for _, k := range keys {
 		switch k := strings.TrimPrefix(k, store.Prefix(0)); {
-		case k == "rev", k == "run", k == "format", k == "pos", k == "turns", k == "idle", k == "probe", k == "turn",
+		case k == "rev", k == "cmp", k == "format", k == "pos", k == "turns", k == "idle", k == "probe", k == "turn",
 			k == "next", k == "act", k == "fin",
 			strings.HasPrefix(k, "v:"), strings.HasPrefix(k, "c:"), strings.HasPrefix(k, "t:"),
 			strings.HasPrefix(k, "q:"):

@@ -23,7 +23,7 @@ import (
 // servers of the others do.
 
 // Format is the number of the present format.
-const Format = "3"
+const Format = "4"
 
 // ErrFormat is the error of a shard whose data has another format.
 var ErrFormat = errors.New("the data was written by another version of Wakecall: start with an empty Redis and an " +

@@ -90,7 +90,7 @@ func TestAShardIdentifiesNewData(t *testing.T) {
 func TestDataOfAnotherFormatIsRefused(t *testing.T) {
 	for name, change := range map[string]func(f *fixture){
 		"earlier": func(f *fixture) { f.s.Redis().Del(f.ctx, store.Prefix(0)+"format") },
-		"later":   func(f *fixture) { f.s.Redis().Set(f.ctx, store.Prefix(0)+"format", "4", 0) },
+		"later":   func(f *fixture) { f.s.Redis().Set(f.ctx, store.Prefix(0)+"format", store.Format+"0", 0) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)

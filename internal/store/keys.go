@@ -27,8 +27,8 @@ import (
 //	t:TOPIC          HASH: totals, see totals.go
 //	topics           SET: topics with jobs
 //	act              ZSET: topics that had jobs lately, by their last event
-//	pos              how far the pattern of priorities has been consumed
-//	turns            HASH: priority → the topic whose turn is next when a worker names several
+//	pos              how many jobs were taken by the pattern of priorities
+//	turns            HASH: priority → the topic that was served last when a worker named several, by its number
 //	v:NAME           the token of a caller's last reservation, and its jobs
 //	rev              the revision of the last change, see changes.go
 //	idle             set while a dispatcher waits for work
@@ -38,15 +38,17 @@ import (
 //	log:TOPIC, err:TOPIC, lat:SLOT, pri:SLOT   notes on callbacks, see note.lua
 //	format           see format
 //	shard            the identity of the shard's data, see identity.go
-//	run              the run id of the server that the hosts have compared with their journals: on another no script
-//	                 works, see reconcile/compare.go. While hosts are absent, also the highest revision they may know
 //	absent           HASH: host whose journal may have changes that the data lacks → since when; reconcile/absent.go
 //	hosts            HASH: the hosts that attend, four fields each; see shared/hosts.lua
-//	cmp, past        HASH of the last comparison, LIST of earlier ones
+//	cmp              HASH: the last comparison, see reconcile/compare.go: name, run (id of the compared server; on
+//	                 another no script works), after, base, at, max; at HOST and by HOST (when it attended, and
+//	                 that it has replayed its journal); upto once it has ended; before while hosts are absent: the
+//	                 highest revision that they may know
+//	past             LIST: the ended comparisons: name, after and base of each
 //	rv               HASH: the ends of jobs in lines that were replayed lately, or while hosts are absent
 //	mover, moved, left   who moves jobs out of a draining shard, how many it moved lately, the last ones
 //	wait             written before each wait for a replica, so that there is a write to wait for
-//	set              HASH: each host's settings that should be the same on all hosts
+//	set, set:HOST    SET of hosts that have stored settings which should be the same on all; STRING: a host's
 //	pull             the channel that names pull topics with new jobs which workers waited for
 //	wake             the channel of wake-ups: T for timers, D for dispatchers, O when the bucket was opened
 func Prefix(bucket int) string { return fmt.Sprintf("wk:{%d}:", bucket) }

@@ -115,7 +115,7 @@ func (b *Bucket) markUnsafe(results []Result, why error) {
 
 // appendPushes appends the arguments of push.lua for pushes of a bucket.
 func appendPushes(args []any, pushes []Push) []any {
-	args = slices.Grow(args, 8*len(pushes)+8)
+	args = append(slices.Grow(args, 8*len(pushes)+9), len(pushes))
 	for from, i := 0, 1; i <= len(pushes); i++ {
 		if i == len(pushes) || pushes[i].Topic != pushes[from].Topic {
 			args = append(args, pushes[from].Topic, i-from)

@@ -341,6 +341,8 @@ func TestListsGoThroughEveryJobOnce(t *testing.T) {
 		t.Fatalf("dropped %d, %v", n, err)
 	}
 	f.stats("t", 0, 0, 0, 0)
+	for f.advance().More {
+	}
 	f.clean()
 }
 

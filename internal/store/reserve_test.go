@@ -396,6 +396,7 @@ func TestABreakerProbesWhenAsked(t *testing.T) {
 		if open, err := f.q.ProbeNow(f.ctx, "t"); !open || err != nil {
 			t.Fatalf("the open breaker is closed: %v, %v", open, err)
 		}
+		f.advance()
 		probe := f.reserve(20)
 		if len(probe) != 1 || len(f.reserve(20)) != 0 {
 			t.Fatalf("%d probes at once", len(probe))

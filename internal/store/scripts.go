@@ -35,7 +35,7 @@ var (
 
 	// health
 	identifyScript = declare(Row{Name: "identify", Guard: GuardNone})
-	probeScript    = declare(Row{Name: "probe", Comparing: ComparingRefuses})
+	probeScript    = declare(Row{Name: "probe", File: "settings", Comparing: ComparingRefuses, RefuseFull: true})
 	settingsScript = declare(Row{Name: "settings"})
 
 	// queries and figures for people

@@ -77,6 +77,7 @@ func TestProbeNowMakesTheBreakerSendItsProbe(t *testing.T) {
 	if open, err := f.q.ProbeNow(f.ctx, "t"); !open || err != nil {
 		t.Fatal(open, err)
 	}
+	f.advance()
 	if jobs := f.reserve(5); len(jobs) != 1 {
 		t.Errorf("%d probes are sent", len(jobs))
 	}

@@ -162,20 +162,21 @@ func buckets() int {
 // bucketCompared checks that every host has replayed its journal in a bucket, if the server has it.
 func (s *site) bucketCompared(ctx context.Context, c *goredis.Client, b int, id string) error {
 	prefix := fmt.Sprintf("wk:{%d}:", b)
-	run, name, hosts := c.Get(ctx, prefix+"run"), c.HGet(ctx, prefix+"cmp", "name"), c.HGetAll(ctx, prefix+"hosts")
-	if run.Err() != nil && strings.HasPrefix(run.Err().Error(), "MOVED ") {
+	cmp, hosts := c.HMGet(ctx, prefix+"cmp", "run", "upto", "name"), c.HGetAll(ctx, prefix+"hosts")
+	if cmp.Err() != nil && strings.HasPrefix(cmp.Err().Error(), "MOVED ") {
 		return nil
 	}
-	if err := errors.Join(run.Err(), name.Err(), hosts.Err()); err != nil {
+	if err := errors.Join(cmp.Err(), hosts.Err()); err != nil {
 		return err
 	}
+	run, upto, name := cmp.Val()[0], cmp.Val()[1], cmp.Val()[2]
 	done := 0
 	for field, value := range hosts.Val() {
-		if strings.HasPrefix(field, "comparison ") && value == name.Val() {
+		if strings.HasPrefix(field, "comparison ") && value == name {
 			done++
 		}
 	}
-	if run.Val() != id || done < len(s.hosts) {
+	if run != id || upto == nil || done < len(s.hosts) {
 		return fmt.Errorf("%d hosts have compared their journals with it", done)
 	}
 	return nil

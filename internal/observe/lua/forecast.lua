@@ -1,69 +1,54 @@
 #!lua flags=no-writes
 -- With: record, stats.
--- Counts the jobs of a topic that are ready, and those that fall due in each of the next 60 minutes and of the next 24
--- hours.
+-- Counts the jobs of a topic that are ready, and those that fall due in each of the next minutes.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    topic, how many lists of minutes to skip, how many to count, how many minutes ahead at most.
--- Returns now in ms, lists counted; how many jobs are ready, for how many ms the oldest one, how many of them fell due
---         in the younger half of that time, which percentage of the latest were pushed within the last minute; 60
---         counts of minutes, 24 of hours, 0 for those farther ahead. Jobs in w are counted when no list is skipped.
+-- Returns {now in ms; how many lists were counted; how many jobs are ready; for how many ms the oldest one; how many of
+--         them fell due in the younger half of that time; how many of the latest were examined; how many of these were
+--         pushed within the last minute; a list of pairs: a minute from now, from 1, and how many jobs fall due in it}.
+--         A minute may come several times. Jobs in w are counted when no list is skipped.
 -- Keeps   it writes nothing.
 local topic, skip, limit, ahead = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-local MINUTES, HOURS, LATEST = 60, 24, 10
-local W, filled = P .. 'w:', {} -- the sets of w that have jobs
-local counts = {} -- of the minutes, and behind them of the hours
-for i = 1, MINUTES + HOURS do counts[i] = 0 end
+local LATEST = 10
+local young, examined, fresh, counts = 0, 0, 0, {}
 
-local function between(from, to)
-  local n = 0
-  for _, key in ipairs(filled) do n = n + call('ZCOUNT', key, '(' .. text(from * 1000), text(to * 1000)) end
-  return n
-end
+local function add(minute, jobs) counts[#counts + 1], counts[#counts + 2] = minute, jobs end
 
--- Counts the jobs of w in spans of a length, behind those that were counted before, until none is left.
-local function spread(counts, at, spans, length, left)
-  for i = 1, spans do
-    if left <= 0 then return end
-    counts[at + i] = between(now + (i - 1) * length, now + i * length)
-    left = left - counts[at + i]
+-- Counts the jobs of a set of w, minute by minute.
+local function countDue(w)
+  local from = DUE
+  while true do
+    local due = call('ZRANGE', w, '(' .. text(from), text((now + ahead * 60000) * 1000), 'BYSCORE', 'LIMIT', 0, 1,
+      'WITHSCORES')[2]
+    if not due then return end
+    local minute = math.max(1, math.ceil((due / 1000 - now) / 60000))
+    local upto = (now + minute * 60000) * 1000
+    add(minute, call('ZCOUNT', w, '(' .. text(from), text(upto)))
+    from = upto
   end
 end
 
--- Which percentage of the ready jobs that fell due last were pushed within the last minute.
-local function pushedNow()
-  local some, fresh = 0, 0
-  for _, key in ipairs(filled) do
-    for _, id in ipairs(call('ZRANGE', key, text(DUE), '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, LATEST)) do
-      local job = find(topic, id)
-      some = some + 1
-      if job and now - job.created < 60000 then fresh = fresh + 1 end
-    end
+-- Counts which of the ready jobs that fell due last were pushed just now.
+local function examine(w)
+  for _, id in ipairs(call('ZRANGE', w, text(DUE), '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, LATEST)) do
+    local job = find(topic, id)
+    examined = examined + 1
+    if job and now - job.created < 60000 then fresh = fresh + 1 end
   end
-  return some > 0 and math.floor(100 * fresh / some) or 0
 end
 
-local ready, oldest, young, pushed = 0, 0, 0, 0
-if skip == 0 then
-  for _, priority in ipairs(PRIORITIES) do
-    if call('EXISTS', W .. priority .. ':' .. topic) == 1 then filled[#filled + 1] = W .. priority .. ':' .. topic end
-  end
-  local s = statsOf(topic)
-  if s and s[2] > 0 then
-    ready, oldest = s[2], s[5]
-    young, pushed = between(now - math.floor(oldest / 2), now), pushedNow()
-  end
-  local left = between(now, now + ahead * 60000)
-  spread(counts, 0, math.min(MINUTES, ahead), 60000, left)
-  spread(counts, MINUTES, math.ceil(ahead / 60), 3600000, left)
+local stats = skip == 0 and statsOf(topic) or {0, 0, 0, 0, 0}
+for _, priority in ipairs(skip == 0 and PRIORITIES or {}) do
+  local w = P .. 'w:' .. priority .. ':' .. topic
+  young = young + call('ZCOUNT', w, '(' .. text(micros - 500 * stats[5]), text(DUE))
+  examine(w)
+  countDue(w)
 end
 local last = math.floor(now / 60000) + ahead
 local lists = call('ZRANGE', P .. 'm:' .. topic, '-inf', last, 'BYSCORE', 'LIMIT', skip, limit)
 local stale = #lists > 0 and call('HMGET', P .. 'z:' .. topic, unpack(lists)) or {}
 for i, minute in ipairs(lists) do
   local wait = math.max(0, minute * 60000 + 30000 - now)
-  local m, h = math.floor(wait / 60000) + 1, math.floor(wait / 3600000) + 1
-  local n = call('LLEN', P .. 'f:' .. topic .. ':' .. minute) - (stale[i] or 0)
-  if m <= MINUTES then counts[m] = counts[m] + n end
-  if h <= HOURS then counts[MINUTES + h] = counts[MINUTES + h] + n end
+  add(math.floor(wait / 60000) + 1, call('LLEN', P .. 'f:' .. topic .. ':' .. minute) - (stale[i] or 0))
 end
-return {now, #lists, ready, oldest, young, pushed, unpack(counts)}
+return {now, #lists, stats[2], stats[5], young, examined, fresh, counts}

@@ -1,82 +1,66 @@
 #!lua
 -- Stores notes of dispatchers on their callbacks, for people to read. No job depends on them.
 -- KEYS[1] the bucket's prefix.
--- ARGV    jobs reserved of each priority (three counts), then for each topic: topic; how many attempts, each as JSON,
---         oldest first; how many kinds of errors, each as fingerprint, how often, example; how many buckets of
---         lateness, each as bucket, count.
--- Returns 1.
+-- ARGV    jobs reserved of each priority (three counts), then for each topic: topic ('' all together); how many
+--         attempts, kinds of errors and buckets of lateness; the attempts as JSON, oldest first; each kind as
+--         fingerprint, how often, example; each bucket as bucket, count.
+-- Returns nothing.
 -- Keeps   log:TOPIC a LIST of at most 100, err:TOPIC a HASH of at most 100, both gone a week after the last;
 --         lat:SLOT a HASH of topics ('' all together) with their buckets and counts, and pri:SLOT a HASH, both of one
 --         10 s slot and gone after an hour.
 local KEPT, WEEK, HOUR, SLOTS = 100, 604800, 3600, 360
-local slot = text(math.floor(now / 10000))
-local stamp = string.format('%d', now)
+local slot = math.floor(now / 10000)
+
+-- Stores the n attempts that begin at an argument.
+local function noteAttempts(topic, from, n)
+  local key = P .. 'log:' .. topic
+  call('LPUSH', key, unpack(ARGV, from, from + n - 1))
+  call('LTRIM', key, 0, KEPT - 1)
+  call('EXPIRE', key, WEEK)
+end
 
 local function forgetOldest(key)
-  local all = call('HGETALL', key)
-  if #all <= 2 * KEPT then return end
-  local last = {}
-  for i = 1, #all, 2 do last[#last + 1] = {string.match(all[i + 1], '^%d+ %d+ (%d+) '), all[i]} end
-  table.sort(last, function(a, b) return tonumber(a[1]) < tonumber(b[1]) end)
+  local all, last = call('HGETALL', key), {}
+  for i = 1, #all, 2 do last[#last + 1] = {tonumber(string.match(all[i + 1], '^%d+ %d+ (%d+) ')), all[i]} end
+  table.sort(last, function(a, b) return a[1] < b[1] end)
   for i = 1, #last - KEPT do call('HDEL', key, last[i][2]) end
 end
 
-local function noteError(key, print, n, example)
-  local old = call('HGET', key, print)
-  local count, first = 0, stamp
-  if old then count, first = string.match(old, '^(%d+) (%d+) ') end
-  call('HSET', key, print, string.format('%d', count + n) .. ' ' .. first .. ' ' .. stamp .. ' ' .. example)
-end
-
--- Adds to the counts of topics in this slot. A slot of many topics is removed by UNLINK in the background, since expiry
--- would block.
-local function noteLateness(byTopic)
-  local key, names, args = P .. 'lat:' .. slot, {}, {}
-  for topic in pairs(byTopic) do names[#names + 1] = topic end
-  for i, packed in ipairs(#names > 0 and call('HMGET', key, unpack(names)) or {}) do
-    local counts, words = byTopic[names[i]], {}
-    for bucket, n in string.gmatch(packed or '', '(%S+) (%S+)') do counts[bucket] = (counts[bucket] or 0) + n end
-    for bucket, n in pairs(counts) do words[#words + 1] = bucket .. ' ' .. string.format('%d', n) end
-    args[2 * i - 1], args[2 * i] = names[i], table.concat(words, ' ')
+-- Counts the n kinds of errors that begin at an argument.
+local function noteErrors(topic, from, n)
+  local key = P .. 'err:' .. topic
+  for i = from, from + 3 * n - 1, 3 do
+    local count, first = string.match(call('HGET', key, ARGV[i]) or '', '^(%d+) (%d+) ')
+    count, first = text((count or 0) + ARGV[i + 1]), first or text(now)
+    call('HSET', key, ARGV[i], count .. ' ' .. first .. ' ' .. text(now) .. ' ' .. ARGV[i + 2])
   end
-  if #args > 0 then call('HSET', key, unpack(args)) end
-  call('EXPIRE', key, HOUR + 600)
-  call('UNLINK', P .. 'lat:' .. string.format('%d', slot - SLOTS - 1))
+  if call('HLEN', key) > KEPT then forgetOldest(key) end
+  call('EXPIRE', key, WEEK)
 end
 
-local i, all, lateness = 4, {}, {}
+-- Adds the n counts of lateness that begin at an argument to those of a topic in this slot.
+local function noteLateness(topic, from, n)
+  local key, counts, words = P .. 'lat:' .. slot, {}, {}
+  for bucket, count in string.gmatch(call('HGET', key, topic) or '', '(%S+) (%S+)') do counts[bucket] = count end
+  for i = from, from + 2 * n - 1, 2 do counts[ARGV[i]] = (counts[ARGV[i]] or 0) + ARGV[i + 1] end
+  for bucket, count in pairs(counts) do words[#words + 1] = bucket .. ' ' .. text(count) end
+  call('HSET', key, topic, table.concat(words, ' '))
+end
+
 for p = 1, 3 do
   if ARGV[p] ~= '0' then call('HINCRBY', P .. 'pri:' .. slot, p - 1, ARGV[p]) end
 end
 call('EXPIRE', P .. 'pri:' .. slot, HOUR)
+local i = 4
 while i <= #ARGV do
-  local topic, attempts = ARGV[i], tonumber(ARGV[i + 1])
-  i = i + 2
-  if attempts > 0 then
-    local key = P .. 'log:' .. topic
-    call('LPUSH', key, unpack(ARGV, i, i + attempts - 1))
-    call('LTRIM', key, 0, KEPT - 1)
-    call('EXPIRE', key, WEEK)
-  end
+  local topic, attempts, kinds, buckets = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), tonumber(ARGV[i + 3])
+  i = i + 4
+  if attempts > 0 then noteAttempts(topic, i, attempts) end
   i = i + attempts
-  local kinds = tonumber(ARGV[i])
-  i = i + 1
-  if kinds > 0 then
-    local key = P .. 'err:' .. topic
-    for _ = 1, kinds do
-      noteError(key, ARGV[i], ARGV[i + 1], ARGV[i + 2])
-      i = i + 3
-    end
-    forgetOldest(key)
-    call('EXPIRE', key, WEEK)
-  end
-  local buckets, counts = tonumber(ARGV[i]), {}
-  for b = i + 1, i + 2 * buckets, 2 do
-    counts[ARGV[b]] = ARGV[b + 1]
-    all[ARGV[b]] = (all[ARGV[b]] or 0) + ARGV[b + 1]
-  end
-  if buckets > 0 then lateness[topic], lateness[''] = counts, all end
-  i = i + 1 + 2 * buckets
+  if kinds > 0 then noteErrors(topic, i, kinds) end
+  i = i + 3 * kinds
+  if buckets > 0 then noteLateness(topic, i, buckets) end
+  i = i + 2 * buckets
 end
-noteLateness(lateness)
-return 1
+call('EXPIRE', P .. 'lat:' .. slot, HOUR + 600)
+call('UNLINK', P .. 'lat:' .. slot - SLOTS - 1) -- in the background: the expiry of a slot of many topics would block

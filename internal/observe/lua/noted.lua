@@ -11,13 +11,11 @@ if what == 'log' then return call('LRANGE', P .. 'log:' .. ARGV[2], 0, ARGV[3] -
 if what == 'err' then return call('HGETALL', P .. 'err:' .. ARGV[2]) end
 if what == 'clear' then return call('DEL', P .. 'err:' .. ARGV[2]) end
 local last = math.floor(now / 10000)
-local function slot(s) return string.format('%d', s) end
-
 if what == 'lat' then
   local topics, lists = {unpack(ARGV, 3)}, {}
   for i = 1, #topics do lists[i] = {} end
   for s = last - ARGV[2], last do
-    for i, packed in ipairs(call('HMGET', P .. 'lat:' .. slot(s), unpack(topics))) do
+    for i, packed in ipairs(call('HMGET', P .. 'lat:' .. s, unpack(topics))) do
       local list = lists[i]
       for number in string.gmatch(packed or '', '%S+') do list[#list + 1] = tonumber(number) end
     end
@@ -26,7 +24,7 @@ if what == 'lat' then
 end
 local sums = {0, 0, 0}
 for s = last - ARGV[2], last do
-  local counts = call('HMGET', P .. 'pri:' .. slot(s), '0', '1', '2')
+  local counts = call('HMGET', P .. 'pri:' .. s, '0', '1', '2')
   for p = 1, 3 do sums[p] = sums[p] + (counts[p] or 0) end
 end
 return sums

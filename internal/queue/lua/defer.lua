@@ -1,20 +1,16 @@
 #!lua flags=allow-oom
 -- With: record, topic, totals, order, wait.
--- Postpones ready jobs of a topic that no dispatcher takes, so that they can be moved to another shard: all jobs if the
--- topic is paused, its breaker is open or its jobs have had no event for long, otherwise those that have waited long
--- without an attempt.
+-- Postpones jobs of a topic that have been ready for long, so that they can be moved to another shard.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    topic, how many, what counts as long in ms, by how much in ms.
 -- Returns how many.
 -- Keeps   a postponed job stays in w.
 local topic, limit, long, off, n = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), 0
-local s = settings(topic)
-local idle = s.paused or s.open > 0 or now - (call('ZSCORE', P .. 'act', topic) or 0) > long
 for _, priority in ipairs(PRIORITIES) do
   local w = P .. 'w:' .. priority .. ':' .. topic
   for _, id in ipairs(call('ZRANGE', w, '-inf', micros - 1000 * long, 'BYSCORE', 'LIMIT', 0, limit - n)) do
     local job = find(topic, id)
-    if job and (idle or job.attempts == '0') then
+    if job then
       set(job, 'next', text(now + off))
       write(topic, id, job)
       call('ZADD', w, micros + 1000 * off + n, id)
@@ -22,7 +18,6 @@ for _, priority in ipairs(PRIORITIES) do
       n = n + 1
     end
   end
-  if n == limit then break end
 end
 if n > 0 then event(topic, now + off) end
 return n

@@ -6,10 +6,8 @@
 -- Returns 1 if the breaker is open, otherwise 0.
 -- Keeps   still one probe at a time: gate.lua sends none while the topic has a running job.
 local topic, key = ARGV[1], P .. 'c:' .. ARGV[1]
-local s = settings(topic)
-if s.open == 0 then return 0 end
-if s.open > now then call('HSET', key, 'open', now) end
+if settings(topic).open == 0 then return 0 end
+call('HSET', key, 'open', now)
 call('HDEL', key, 'until')
-s['until'] = 0
-offerDue(topic)
+event(topic, now) -- wake.lua gives it its turn
 return 1

@@ -10,17 +10,16 @@
 local out, i = {}, 1
 while i <= #ARGV do
   local topic, id, record, long, died, n = unpack(ARGV, i, i + 5)
-  local job, have, is = parse(record), find(topic, id), 0
+  local job, have = parse(record), find(topic, id)
   if have and have.state ~= 'done' then
-    if have.created == job.created then is = -have.revision end
+    out[#out + 1] = have.created == job.created and -have.revision or 0
   else
     if have then remove(topic, id, have) end
     job.revision = text(call('INCR', P .. 'rev'))
     if n ~= '0' then call('RPUSH', P .. 'a:' .. topic .. '/' .. id, unpack(ARGV, i + 6, i + 5 + n)) end
     copy(topic, id, job, long, died, get(job, 'reason'))
-    is = tonumber(job.revision)
+    out[#out + 1] = tonumber(job.revision)
   end
-  out[#out + 1] = is
   i = i + 6 + n
 end
 return out

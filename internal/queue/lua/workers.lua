@@ -9,17 +9,17 @@
 local LEASES = 100 -- read at most, those that end first
 
 if ARGV[1] == 'note' then
-  local key, some, none, empty = P .. 'ww:' .. ARGV[2], {}, {}, {}
+  local key, left = P .. 'ww:' .. ARGV[2], {}
   for i = 4, #ARGV, 2 do
     local topic, n = ARGV[i], ARGV[i + 1]
-    if n ~= '0' then some[#some + 1], some[#some + 2] = topic, n else none[#none + 1] = topic end
+    if n ~= '0' then
+      call('HSET', key, topic, n)
+    else
+      call('HDEL', key, topic)
+      if call('ZREM', P .. 'awaited', topic) == 1 then left[#left + 1] = topic end
+    end
   end
-  if #some > 0 then call('HSET', key, unpack(some)) end
-  if #none > 0 then call('HDEL', key, unpack(none)) end
-  for _, topic in ipairs(none) do
-    if call('ZREM', P .. 'awaited', topic) == 1 then empty[#empty + 1] = topic end
-  end
-  if #empty > 0 then call('PUBLISH', P .. 'pull', table.concat(empty, ' ')) end
+  if #left > 0 then call('PUBLISH', P .. 'pull', table.concat(left, ' ')) end
   call('SADD', P .. 'ww', ARGV[2])
   call('PEXPIRE', P .. 'ww', ARGV[3])
   call('PEXPIRE', key, ARGV[3])
@@ -28,10 +28,9 @@ end
 
 local topic, waiting, oldest = ARGV[2], 0, 0
 for _, process in ipairs(call('SMEMBERS', P .. 'ww')) do
-  local n = call('HGET', P .. 'ww:' .. process, topic)
-  if n then waiting = waiting + n elseif call('EXISTS', P .. 'ww:' .. process) == 0 then
-    call('SREM', P .. 'ww', process)
-  end
+  local key = P .. 'ww:' .. process
+  waiting = waiting + (call('HGET', key, topic) or 0)
+  if call('EXISTS', key) == 0 then call('SREM', P .. 'ww', process) end
 end
 for _, id in ipairs(call('ZRANGE', P .. 'l:' .. topic, 0, LEASES - 1)) do
   local job = find(topic, id)

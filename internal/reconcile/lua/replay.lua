@@ -11,12 +11,11 @@
 -- Returns for each the effect: 'stored', 'replaced', 'removed', 'buried', or '' for none.
 -- Keeps   the same lines again change nothing. A full Redis stores what it has lost, since it would never open
 --         otherwise; by hand, when many jobs of former shards may be stored, it refuses the whole script.
-local id = serverID()
-local open, before = isCompared(id)
+local open, before, begun = comparison()
 if mode == 'compare' then
-  local cmp = call('HMGET', P .. 'cmp', 'name', 'run', 'after')
-  run.after = tonumber(cmp[3] or 0)
-  if cmp[1] ~= ARGV[2] or cmp[2] ~= id or open then -- jobs may have ended since
+  local cmp = call('HMGET', P .. 'cmp', 'name', 'after')
+  run.after = tonumber(cmp[2] or 0)
+  if cmp[1] ~= ARGV[2] or not begun or open then -- jobs may have ended since
     return redis.error_reply('OTHERSERVER the comparison has ended')
   end
 elseif mode == 'late' and not open then

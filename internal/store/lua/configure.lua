@@ -4,17 +4,16 @@
 -- KEYS[1] the bucket's prefix.
 -- ARGV    for each: name, then its SETTINGS, '' for one that it has not. One without a TTR no longer has settings of
 --         its own.
--- Returns how many changed.
+-- Returns nothing.
 -- Keeps   a topic whose settings changed has an event now: wake.lua gives it its turn, or tells its workers, if it may.
 local SETTINGS = {'ttr', 'max', 'flight', 'rate', 'paused', 'pull', 'drop', 'remember', 'keep', 'all'}
-local changed = 0
 
 -- The topics that have settings by a name: the topic, or those of the namespace that have jobs or waiting workers.
 local function namedBy(name)
   if string.sub(name, -2) ~= '.*' then return {[name] = true} end
   local prefix, found = string.sub(name, 1, -2), {}
-  for _, list in ipairs({call('SMEMBERS', P .. 'topics'), call('ZRANGE', P .. 'awaited', 0, -1)}) do
-    for _, topic in ipairs(list) do
+  for _, topics in ipairs({call('SMEMBERS', P .. 'topics'), call('ZRANGE', P .. 'awaited', 0, -1)}) do
+    for _, topic in ipairs(topics) do
       if string.sub(topic, 1, #prefix) == prefix and topic ~= name then found[topic] = true end
     end
   end
@@ -38,29 +37,29 @@ local function remembers(topic, was, is)
   call('INCRBY', P .. 'fin', (is == 'last' and 1 or -1) * call('ZCARD', P .. 'fin:' .. topic))
 end
 
-for i = 1, #ARGV, #SETTINGS + 1 do
-  local name, key = ARGV[i], P .. 'c:' .. ARGV[i]
-  local was, set, remove, same = call('HMGET', key, unpack(SETTINGS)), {}, {}, true
-  for k = 1, #SETTINGS do
-    local value = ARGV[i + k]
-    same = same and (was[k] or '') == value
-    if value == '' then remove[#remove + 1] = SETTINGS[k] else set[#set + 1], set[#set + 2] = SETTINGS[k], value end
+-- Stores the settings of a name.
+local function configure(name, was, values)
+  local named, owners = namedBy(name), {}
+  local moves = not was[1] or values[1] == '' -- topics to a namespace, or out of one
+  for topic in pairs(moves and named or {}) do owners[topic] = settings(topic).namespace or topic end
+  remembers(name, was[8], values[8])
+  for k, setting in ipairs(SETTINGS) do
+    if values[k] == '' then call('HDEL', P .. 'c:' .. name, setting) end
+    if values[k] ~= '' then call('HSET', P .. 'c:' .. name, setting, values[k]) end
   end
-  if not same then
-    local named, owners = namedBy(name), {}
-    local moves = not was[1] or ARGV[i + 1] == '' -- topics to a namespace, or out of one
-    for topic in pairs(moves and named or {}) do owners[topic] = settings(topic).namespace or topic end
-    remembers(name, was[8], ARGV[i + 8])
-    if #remove > 0 then call('HDEL', key, unpack(remove)) end
-    if #set > 0 then call('HSET', key, unpack(set)) end
-    run.topics = {}
-    for topic in pairs(named) do
-      call('HDEL', P .. 'c:' .. topic, 'until')
-      if moves then recount(topic, owners[topic]) end
-      event(topic, now)
-    end
-    if named[name] then offerDue(name) end
-    changed = changed + 1
+  run.topics = {}
+  for topic in pairs(named) do
+    call('HDEL', P .. 'c:' .. topic, 'until')
+    if moves then recount(topic, owners[topic]) end
+    event(topic, now)
   end
+  if named[name] then offerDue(name) end
 end
-return changed
+
+for i = 1, #ARGV, #SETTINGS + 1 do
+  local name, values = ARGV[i], {unpack(ARGV, i + 1, i + #SETTINGS)}
+  local was = call('HMGET', P .. 'c:' .. name, unpack(SETTINGS))
+  local same = true
+  for k, value in ipairs(values) do same = same and (was[k] or '') == value end
+  if not same then configure(name, was, values) end
+end

@@ -7,7 +7,7 @@
 --         data with an identity that the registry does not have.
 local is = call('GET', P .. 'shard')
 for i = 2, #ARGV do
-    if is == ARGV[i] then return is end
+  if is == ARGV[i] then return is end
 end
 if is ~= ARGV[1] then call('SET', P .. 'shard', ARGV[1]) end
 return ARGV[1]

@@ -22,15 +22,15 @@ end
 
 -- A cursor in sorted sets: a letter for the state, number of the set, score and member of the last one.
 local TAGS = {delayed = 'd', ready = 'r', running = 'u', dead = 'x'}
-local set, score, last = string.match(cursor, '^[drux](%d):([^:]*):(.*)$')
-set = tonumber(set)
+local number, score, last = string.match(cursor, '^[drux](%d):([^:]*):(.*)$')
+number = tonumber(number)
 
 -- The rank in a set of the first member behind the cursor, or of a score. Members of one score are in the order of the
 -- sets.
 local function behind(i, key, from)
-  local at = i == set and call('ZRANK', key, last)
+  local at = i == number and call('ZRANK', key, last)
   if at then return at + 1 end
-  local upto = not set and '(' .. from or i < set and score or '(' .. score
+  local upto = not number and '(' .. from or i < number and score or '(' .. score
   return call('ZCOUNT', key, '-inf', upto)
 end
 
@@ -41,13 +41,13 @@ local function sets(keys, from, to)
     local rank = behind(i, key, from)
     local found = call('ZRANGE', key, rank, rank + limit - 1, 'WITHSCORES')
     for k = 1, #found, 2 do
-      local member = {id = found[k], score = found[k + 1], set = i, number = #all}
+      local member = {id = found[k], score = found[k + 1], set = i, at = #all}
       if tonumber(member.score) <= to then all[#all + 1] = member end
     end
   end
   table.sort(all, function(a, b)
     if a.score ~= b.score then return tonumber(a.score) < tonumber(b.score) end
-    return a.number < b.number -- since the sort is not stable
+    return a.at < b.at -- since the sort is not stable
   end)
   for i = 1, math.min(limit, #all) do add(all[i].id) end
   local final = all[limit]
@@ -70,19 +70,20 @@ local function minutes()
   end
 end
 
--- Lists the finished jobs, the last first, 500 in a step. A cursor is the score and the member of the last one.
+local STEP = 500
+-- Lists the finished jobs, the last first, STEP at a time. A cursor is the score and the member of the last one.
 local function finished()
   local key = P .. 'fin:' .. topic
   local at, id = string.match(cursor, '^o([^:]*):(.*)$')
-  local upto = (at and (call('ZRANK', key, id) or call('ZCOUNT', key, '-inf', '(' .. at)) or call('ZCARD', key)) - 1
-  local from = math.max(0, upto - 499)
-  local found = upto >= 0 and call('ZRANGE', key, from, upto, 'WITHSCORES') or {}
-  local i = #found - 1
-  while i > 0 and #out < limit + 2 do
+  local rank = at and call('ZREVRANK', key, id)
+  local from = rank and rank + 1 or at and call('ZCOUNT', key, at, '+inf') or 0
+  local found = call('ZRANGE', key, from, from + STEP - 1, 'REV', 'WITHSCORES')
+  for i = 1, #found, 2 do
+    if #out == limit + 2 then return end
     add(found[i])
-    i = i - 2
+    out[2] = 'o' .. found[i + 1] .. ':' .. found[i]
   end
-  if i > 0 or from > 0 then out[2] = 'o' .. found[i + 3] .. ':' .. found[i + 2] end
+  if #found < 2 * STEP then out[2] = '' end
 end
 
 local w = {P .. 'w:high:' .. topic, P .. 'w:normal:' .. topic, P .. 'w:low:' .. topic}

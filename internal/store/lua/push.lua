@@ -2,9 +2,10 @@
 -- With: record, topic, totals, order, wait, remove, describe.
 -- Stores jobs.
 -- KEYS[1] the bucket's prefix.
--- ARGV    runs of jobs of one topic: the topic, how many, then seven for each job: id; what to do when the id exists
---         ('keep', 'replace', 'refuse', or 'resend': refuse, but not for a finished job); due time ('+ms' from now, or
---         'ms'); priority; pairs of the record, each after a space; when it expires ('' never, '+ms' or 'ms'); body.
+-- ARGV    how many jobs; then runs of jobs of one topic: the topic, how many, then seven for each job: id; what to do
+--         when the id exists ('keep', 'replace', 'refuse', or 'resend': refuse, but not for a finished job); due time
+--         ('+ms' from now, or 'ms'); priority; pairs of the record, each after a space; when it expires ('' never,
+--         '+ms' or 'ms'); body.
 -- Returns {now in µs, revision of the first job, then for each job whose id existed: its number from 1, 'kept' or
 --         'replaced', description or ''}.
 -- Keeps   a job's record is stored with its entry in w or f. No flag: a full Redis refuses the script before it writes.
@@ -13,11 +14,6 @@ local out, number = {micros, 0}, 0
 
 local function instant(t) return 1000 * tonumber(t) + (string.sub(t, 1, 1) == '+' and micros or 0) end
 
-local function remembered(topic, id)
-  local ms = tonumber(settings(topic).remember)
-  return ms and (call('ZSCORE', P .. 'fin:' .. topic, id) or 0) / 1000 + ms > now
-end
-
 -- Answers a push whose id exists. Returns whether the id is free now.
 local function duplicate(topic, id, mode, record)
   local job = parse(record)
@@ -25,7 +21,8 @@ local function duplicate(topic, id, mode, record)
     discard(topic, id)
     return true
   end
-  if job.state == 'done' and (mode == 'replace' or mode == 'resend' or not remembered(topic, id)) then
+  -- The id of a finished job is free again, unless it is remembered for a duration.
+  if job.state == 'done' and (mode == 'replace' or mode == 'resend' or not tonumber(settings(topic).remember)) then
     remove(topic, id, job)
     return true
   end
@@ -61,13 +58,8 @@ local function store(topic, k)
   return true
 end
 
-local i, jobs = 1, 0
-while i < #ARGV do
-  jobs = jobs + ARGV[i + 1]
-  i = i + 2 + 7 * ARGV[i + 1]
-end
-out[2] = call('INCRBY', P .. 'rev', jobs) - jobs + 1
-i = 1
+out[2] = call('INCRBY', P .. 'rev', ARGV[1]) - ARGV[1] + 1
+local i = 2
 while i < #ARGV do
   local topic, n, stored = ARGV[i], tonumber(ARGV[i + 1]), 0
   for k = i + 2, i + 7 * n - 5, 7 do

@@ -2,13 +2,13 @@
 -- With: record, topic, totals, order, wait, remove, dead, describe, finished, accept, flow, verbs.
 -- Ends or extends leases, and does the same with jobs that are named by their ids.
 -- KEYS[1] the bucket's prefix.
--- ARGV    runs of jobs of one topic: the topic, how many, then nine for each job: id; token of its lease ('' none);
---         states that it may have, when it has no lease (delayed, ready, running, dead); verb, see below; ms; reason
---         of a death; attempt as JSON, or ''; what it says of the endpoint ('up', 'down' or ''); a running job's new
---         priority and order, or ''.
+-- ARGV    how many jobs; then runs of jobs of one topic: the topic, how many, then nine for each job: id; token of its
+--         lease ('' none); states that it may have, when it has no lease (delayed, ready, running, dead); verb, see
+--         below; ms; reason of a death; attempt as JSON, or ''; what it says of the endpoint ('up', 'down' or ''); a
+--         running job's new priority and order, or ''.
 --         Verbs: done; retry after ms; fail: retry after ms, or the job's own wait, or dead after its last attempt;
---         lapse: fail at once, if the lease has expired; snooze for ms, no attempt counted; release for ms
---         ('' at the head of its priority); bury; expire; extend for ms ('' its TTR).
+--         lapse: fail at once, if the lease has expired; snooze for ms, no attempt counted; release for ms ('' at the
+--         head of its priority); bury; expire; extend for ms ('' its TTR).
 -- Returns {now in µs, revision of the first, then six for each job: what it is now ('' unchanged: its lease was over,
 --         or it is in no such state), what it was ('' no such job), when it is due or its lease ends, creation,
 --         attempts, description if it was released by its id, else ''}.
@@ -24,7 +24,7 @@ local ended = {} -- ids of the topic of this run whose lease has ended
 
 -- Settles the job whose arguments begin at k. Returns what it says of the endpoint, if its lease ended.
 local function settle(topic, k, record)
-  local id, token, states, verb, ms, reason, line, endpoint, order = unpack(ARGV, k, k + FIELDS - 1)
+  local id, token, states, verb, ms, reason, line, endpoint, place = unpack(ARGV, k, k + FIELDS - 1)
   local n, revision = #out, out[2] + number
   out[n + 1], out[n + 2], out[n + 3], out[n + 4], out[n + 5], out[n + 6] = '', '', 0, '', '', ''
   number = number + 1
@@ -37,9 +37,9 @@ local function settle(topic, k, record)
   if token ~= '' and not unlease(job, token) then return end
   if token == '' and not string.find(states, was, 1, true) then return end
   if verb ~= 'extend' then job.revision = revision end
-  if order ~= '' and was == 'running' then
-    job.priority = string.match(order, '^%l+')
-    set(job, 'order', string.match(order, '%d+$'))
+  if place ~= '' and was == 'running' then
+    job.priority = string.match(place, '^%l+')
+    set(job, 'order', string.match(place, '%d+$'))
   end
   local at
   out[n + 1], at = verbs[verb](topic, id, job, tonumber(ms), reason, line)
@@ -49,16 +49,10 @@ local function settle(topic, k, record)
   return was == 'running' and out[n + 1] ~= '' and verb ~= 'extend' and endpoint
 end
 
-local i, jobs = 1, 0
+out[2] = call('INCRBY', P .. 'rev', ARGV[1]) - ARGV[1] + 1
+local i = 2
 while i < #ARGV do
-  jobs = jobs + ARGV[i + 1]
-  i = i + 2 + FIELDS * ARGV[i + 1]
-end
-out[2] = call('INCRBY', P .. 'rev', jobs) - jobs + 1
-i = 1
-while i < #ARGV do
-  local topic, n, says = ARGV[i], tonumber(ARGV[i + 1]), {up = 0, down = 0, [''] = 0}
-  local ids = {}
+  local topic, n, says, ids = ARGV[i], tonumber(ARGV[i + 1]), {up = 0, down = 0, [''] = 0}, {}
   for k = i + 2, i + 1 + FIELDS * n, FIELDS do ids[#ids + 1] = ARGV[k] end
   for j, record in ipairs(call('HMGET', P .. 'j:' .. topic, unpack(ids))) do
     local endpoint = settle(topic, i + 2 + FIELDS * (j - 1), record)

@@ -18,8 +18,7 @@ out[3], out[4], out[5] = 0, more, got
 local at = 7 + marks
 while at < #ARGV do
   local r = {token = ARGV[at], listed = ARGV[at + 1] ~= 'fair', ordered = ARGV[at + 1] == 'ordered',
-    max = tonumber(ARGV[at + 2]), ttr = tonumber(ARGV[at + 3]), topics = {}}
-  for i = 1, ARGV[at + 4] do r.topics[i] = ARGV[at + 4 + i] end
+    max = tonumber(ARGV[at + 2]), ttr = tonumber(ARGV[at + 3]), topics = {unpack(ARGV, at + 5, at + 4 + ARGV[at + 4])}}
   requests[#requests + 1], tokens[#tokens + 1], got[#got + 1] = r, r.token, 0
   at = at + 5 + #r.topics
 end
@@ -37,16 +36,11 @@ for i, r in ipairs(requests) do
   end
   run.leases = {number = i, token = r.token, ends = function(ttr) return now + (r.ttr or ttr) end}
   if r.ordered then got[i] = inOrder(ready, r.max) end
+  local serve = r.listed and takeOf or inTurn
   for _, topics in ipairs(r.listed and ready or {#ready > 0 and ready or nil}) do
-    local function fetch(priority, n)
-      if r.listed then return takeOf(topics, priority, n) end
-      return inTurn(topics, priority, n)
-    end
+    local function fetch(priority, n) return serve(topics, priority, n) end
     if got[i] < r.max then got[i] = got[i] + byPattern(ARGV[4], r.max - got[i], never, fetch) end
   end
-end
-if #run.taken > 1 then
-  for priority, turn in pairs(run.turns) do call('HSET', P .. 'turns', priority, turn) end
 end
 
 local function mayHaveMore(topic)

@@ -9,7 +9,6 @@ local topic, id, token = ARGV[1], ARGV[2], ARGV[3]
 if answerAgain(topic, id, token) then return run.out end
 local job = find(topic, id)
 if not job or job.state ~= 'waiting' and job.state ~= 'dead' then return run.out end
-if job.state == 'waiting' and tonumber(get(job, 'expires') or math.huge) <= now then return run.out end
 takeOut(topic, id, job)
 if job.state == 'dead' then redrive(topic, id, job) end
 write(topic, id, job)

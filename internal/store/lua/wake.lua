@@ -7,10 +7,10 @@
 -- Returns {now in µs, when a topic has its next event (µs; -1 none), how many topics got a turn, then for each expired
 --         one: topic, id, token of its lease ('' a waiting job), attempts}.
 -- Keeps   next is never later than a topic's next event.
-local left, out = tonumber(ARGV[2]), {micros, -1, 0}
+local left, out = tonumber(ARGV[2]), {}
 local AGAIN = 1000 -- ms until what has expired is listed again, if nobody settles it
 
--- Puts a damaged record where the next reservation sets it aside, see lease.lua.
+-- Makes the next reservation find a damaged record, and set it aside, see lease.lua.
 local function showDamaged(topic, id) call('ZADD', P .. 'w:normal:' .. topic, micros, id) end
 
 -- Moves ids of a minute to w. Ids whose job is gone, or is due at another time, are left out.
@@ -35,14 +35,13 @@ end
 
 local function minutes(topic)
   local at, minute = head(P .. 'm:' .. topic)
-  if not at then return math.huge end
-  local empty = call('EXISTS', P .. 'j:' .. topic) == 0
-  if (empty or at * MINUTE - LEAD <= now) and left > 0 then
+  local isEmpty = at and call('EXISTS', P .. 'j:' .. topic) == 0
+  if at and left > 0 and (isEmpty or at * MINUTE - LEAD <= now) then
     open(topic, minute)
     at = head(P .. 'm:' .. topic)
-    if not at then return math.huge end
   end
-  return empty and now or math.max(at * MINUTE - LEAD, now)
+  if not at then return math.huge end
+  return isEmpty and now or math.max(at * MINUTE - LEAD, now)
 end
 
 -- Moves jobs that have fallen due to their number in o. Returns when the next one falls due.
@@ -74,11 +73,10 @@ end
 
 -- Forgets finished jobs whose time is over, or all when the topic no longer remembers any.
 local function finished(topic, s)
-  local key = P .. 'fin:' .. topic
-  local at = (s.remember ~= 'last' or s.namespace) and head(key)
-  if not at then return math.huge end
-  local ms = not s.namespace and tonumber(s.remember) or 0
-  if at / 1000 + ms <= now then
+  if s.remember == 'last' and not s.namespace then return math.huge end
+  local key, ms = P .. 'fin:' .. topic, not s.namespace and tonumber(s.remember) or 0
+  local at = head(key)
+  if at and at / 1000 + ms <= now then
     local n = math.min(left, call('ZCOUNT', key, '-inf', micros - ms * 1000))
     left = left - n
     if n > 0 then forget(topic, n) end
@@ -98,6 +96,4 @@ end
 local due = call('ZRANGE', P .. 'next', '-inf', exact(micros / 1000), 'BYSCORE', 'LIMIT', 0, ARGV[1])
 for _, topic in ipairs(due) do wake(topic) end
 local at = head(P .. 'next')
-out[2] = at and math.floor(at * 1000 + 0.5) or -1
-out[3] = run.offered
-return out
+return {micros, at and math.floor(at * 1000 + 0.5) or -1, run.offered, unpack(out)}

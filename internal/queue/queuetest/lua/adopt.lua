@@ -8,5 +8,5 @@
 if tonumber(call('GET', P .. 'rev') or 0) < (now - EPOCH) * RATE then
   call('SET', P .. 'rev', text((now - EPOCH) * RATE))
 end
-call('SET', P .. 'run', serverID())
+call('HSET', P .. 'cmp', 'name', 'adopted', 'run', serverID(), 'upto', 0, 'base', 0)
 return call('SET', P .. 'format', ARGV[1])

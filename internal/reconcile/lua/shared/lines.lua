@@ -1,34 +1,32 @@
 -- What replaying a line of a journal does, see replay.lua.
--- rv has the last end of each id in a replayed line ("revision kind creation time reason", then its attempts, by line),
--- and for each topic the revision at which it was cleared. While hosts are absent, scripts add to it (remove.lua).
+-- rv has, as JSON, the last line that ended each id, and for each topic the revision at which it was cleared. While
+-- hosts are absent, scripts add to it (remove.lua).
 local mode, dry = ARGV[1], ARGV[3] == '1'
 run.after = 0
 local RV = P .. 'rv'
 
--- The last end of a job with the line's id: revision, kind, creation, time, reason and attempts.
+-- Returns the last line that ended a job with the line's id; its revision is 0 when there is none.
 local function endOf(line)
   local known = call('HGET', RV, line.topic .. '/' .. line.id)
-  local revision, kind, created, at, reason, attempts =
-    string.match(known or '', '^(%d+) (%l+) (%d*) (%d*) (%S*)(.*)$')
-  return tonumber(revision) or 0, kind, created, at, reason, attempts
+  return known and cjson.decode(known) or {revision = 0}
 end
 
--- Gives a job the attempts of its line.
-local function setAttempts(line, job)
-  local key = P .. 'a:' .. line.topic .. '/' .. line.id
+local function setAttempts(topic, id, job, attempts)
+  local key = P .. 'a:' .. topic .. '/' .. id
   call('UNLINK', key)
-  job.attempts = #line.attempts
-  if job.attempts > 0 then call('RPUSH', key, unpack(line.attempts)) end
+  job.attempts = #attempts
+  if job.attempts > 0 then call('RPUSH', key, unpack(attempts)) end
 end
 
 local function stored(line)
   local topic, id = line.topic, line.id
   local job, new = find(topic, id), parse(line.record)
-  local ended, kind, created, at, reason, attempts = endOf(line)
+  local last = endOf(line)
   local newest = job and job.revision or mode == 'compare' and run.after or 0
   if line.revision <= math.max(newest, call('HGET', RV, topic) or 0) then return '' end
   -- A later job of this id that died: then this one had ended before it was pushed.
-  if ended >= line.revision and (kind ~= 'died' or created ~= new.created) then return '' end
+  local ended = last.revision >= line.revision
+  if ended and (last.kind ~= 'died' or last.created ~= new.created) then return '' end
   if line.kind == 'adopted' and job then return '' end
   local live = job and job.state ~= 'done'
   if dry then return live and 'replaced' or 'stored' end
@@ -41,27 +39,23 @@ local function stored(line)
     if job.state ~= 'dead' then new.attempts = job.attempts end
   else
     if job then remove(topic, id, job) end
-    setAttempts(line, new)
+    setAttempts(topic, id, new, line.attempts)
   end
   if live then count(topic, 'replaced', 1) end
   new.revision = text(line.revision)
-  if kind == 'died' and ended >= line.revision then
-    line.died, line.reason, line.attempts = at, reason, {}
-    for attempt in string.gmatch(attempts, '[^\n]+') do table.insert(line.attempts, attempt) end
-    setAttempts(line, new)
-  end
-  copy(topic, id, new, line.long, line.died, line.reason)
+  if ended then setAttempts(topic, id, new, last.attempts) end
+  local death = ended and last or line
+  copy(topic, id, new, line.long, death.died, death.reason)
   return live and 'replaced' or 'stored'
 end
 
 -- Replays the end of a job. The line of a delivery has the revision of its reservation, so it removes the job unless
 -- something happened to it since. The death of a later job of the same id removes it, too.
 local function replayEnd(line)
-  local ended = endOf(line)
+  local ended = endOf(line).revision
   if ended > line.revision then return '' end
   if not dry and mode ~= 'hand' and ended < line.revision then
-    local entry = string.format('%.0f %s %s %s %s', line.revision, line.kind, line.created, line.died, line.reason)
-    call('HSET', RV, line.topic .. '/' .. line.id, table.concat({entry, unpack(line.attempts)}, '\n'))
+    call('HSET', RV, line.topic .. '/' .. line.id, cjson.encode(line))
   end
   local job = find(line.topic, line.id)
   if not job or job.state == 'done' or tonumber(job.revision) > line.revision then return '' end
@@ -72,7 +66,7 @@ local function replayEnd(line)
     takeOut(line.topic, line.id, job)
     -- Otherwise it keeps the revision of its content: the line of a newer one may come from another host.
     if mode == 'hand' then job.revision = text(line.revision) end
-    setAttempts(line, job)
+    setAttempts(line.topic, line.id, job, line.attempts)
     die(line.topic, line.id, job, line.reason, line.died * 1000)
     return 'buried'
   end

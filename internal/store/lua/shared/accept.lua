@@ -1,4 +1,4 @@
--- Leases of delivered jobs: most leases end so, and those of a topic end together.
+-- Ends the leases of delivered jobs. Most leases end this way, so those of a topic are ended together.
 -- All delivered jobs of a topic, ids and records of those that are remembered, ids of the others.
 run.delivered, run.kept, run.gone = {}, {}, {}
 

@@ -1,4 +1,5 @@
--- Answers the jobs again that the last call of this name leased, if its token was the same. got counts them by request.
+-- Replies with the jobs that the last call under this name leased, if it had the same token. got counts them by
+-- request. Returns whether it had.
 local function repeated(name, token, tokens, got)
   local stored = call('GET', P .. 'v:' .. name)
   if not stored or string.sub(stored, 1, #token + 1) ~= token .. '\n' then return false end

@@ -14,7 +14,6 @@ local function text(n) return string.format('%d', n) end -- '..' would write lar
 --   topics                 settings and limits of topics that were read, see topic.lua
 --   soonest, offered       the next event of all topics; how many turns were given (wait.lua)
 --   dispatcherToldOfWork   whether a dispatcher that may wait for work was told of some (wait.lua)
---   deaths                 how many jobs died (dead.lua)
 --   full                   whether Redis is nearly full; nil: not checked (finished.lua)
 --   delivered, kept, gone  delivered jobs of the topic that is settled (accept.lua)
 --   gates                  what the limits of topics still allow, see gate.lua
@@ -22,7 +21,7 @@ local function text(n) return string.format('%d', n) end -- '..' would write lar
 --   revision, taken        of the leases; the token of the call, then for each leased job the number of its request,
 --                          topic and id (lease.lua)
 --   leases                 of the request that is served: number, token, and ends, which gives the end by TTR
---   idle, turns            topics without a due job; the topic whose turn it is, by priority (serve.lua)
+--   idle                   topics without a due job (serve.lua)
 --   after                  the revision of the data when the server appeared (lines.lua)
 local run = {before = ''}
 local PRIORITIES = {'high', 'normal', 'low'}

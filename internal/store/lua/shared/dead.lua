@@ -1,13 +1,11 @@
 -- Makes jobs dead, or due again.
 
-run.deaths = 0
--- Makes a job dead that is in no set; it died at a time in µs, or now.
+-- Makes a job dead that is in no set; at is when it died, in µs (nil: now).
 local function die(topic, id, job, reason, at)
   job.state = 'dead'
   set(job, 'reason', reason)
   write(topic, id, job)
-  run.deaths = run.deaths + 1
-  call('ZADD', P .. 'dead:' .. topic, at or micros + run.deaths, id)
+  call('ZADD', P .. 'dead:' .. topic, at or micros, id)
   count(topic, 'died', 1)
 end
 

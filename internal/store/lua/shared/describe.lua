@@ -1,5 +1,5 @@
--- A job as described in job.go decodes it: id, record, the time that belongs to its state, body if it has a key of its
--- own, attempts.
+-- The description of a job, which described in job.go reads: id, record, the time that belongs to its state, body if it
+-- has a key of its own, attempts.
 local INDEX = {running = 'l:', dead = 'dead:', done = 'fin:'}
 
 local function describe(topic, id, job, whole)

@@ -42,17 +42,17 @@ local function remembers(topic)
 end
 
 -- Stores finished jobs, ids and records in turn, and forgets others to make room.
-local function keepFinished(topic, list)
+local function keepFinished(topic, jobs)
   local s, key, entries = settings(topic), P .. 'fin:' .. topic, {}
-  for i = 1, #list, 2 do entries[i], entries[i + 1] = text(micros + (i + 1) / 2), list[i] end
-  call('HSET', P .. 'j:' .. topic, unpack(list))
+  for i = 1, #jobs, 2 do entries[i], entries[i + 1] = text(micros + (i + 1) / 2), jobs[i] end
+  call('HSET', P .. 'j:' .. topic, unpack(jobs))
   call('ZADD', key, unpack(entries))
   if s.remember ~= 'last' then
     call('ZADD', P .. 'finh', now, topic)
     return event(topic, now + s.remember)
   end
   call('ZADD', P .. 'fins', now, topic)
-  call('INCRBY', P .. 'fin', #list / 2)
+  call('INCRBY', P .. 'fin', #jobs / 2)
   local over = call('ZCARD', key) - s.keep
   if over > 0 then forget(topic, math.min(over, 500)) end
   for _ = 1, 10 do -- quiet topics, until there is room

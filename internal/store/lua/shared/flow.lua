@@ -3,7 +3,6 @@
 -- 2 s, 4 s … up to a minute between probes. A topic that waited for its own calls gets its turn again.
 local function judge(topic, up, down, ended)
   local s, key = settings(topic), P .. 'c:' .. topic
-  if not s.own and call('EXISTS', P .. 'j:' .. topic) == 0 then return end -- see tidy
   local running = call('ZCARD', P .. 'l:' .. topic) + ended
   if up > 0 then
     if s.fails > 0 or s.open > 0 then call('HDEL', key, 'fails', 'open', 'probe') end

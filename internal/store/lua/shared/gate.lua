@@ -50,7 +50,7 @@ local function park(topic, priority, g)
   event(topic, at)
 end
 
--- Stores what the jobs that were taken leave of their topics' limits.
+-- Stores how much of their topics' limits the jobs that were taken have used.
 local function closeGates()
   for topic, g in pairs(run.gates) do
     local s, key = settings(topic), P .. 'c:' .. topic

@@ -1,8 +1,8 @@
--- Takes due jobs of a topic, for dispatchers and workers alike: from the index w or o to the record, the lease and the
--- answer.
+-- Leases due jobs of a topic to dispatchers and workers alike: finds them in w or o, writes record and lease, and adds
+-- them to the reply.
 run.out, run.taken = {micros, 0}, {}
 
--- Answers a leased job: topic, id, record, end of the lease, body if it has a key of its own, attempts or ''.
+-- Adds a leased job to the reply: topic, id, record, end of the lease, body if it has a key of its own, attempts or ''.
 local function answer(topic, id, job, ends, record)
   local out, n, key = run.out, #run.out, topic .. '/' .. id
   out[n + 1], out[n + 2], out[n + 3], out[n + 4] = topic, id, record, ends
@@ -10,7 +10,7 @@ local function answer(topic, id, job, ends, record)
   out[n + 6] = tried(job) and call('LRANGE', P .. 'a:' .. key, 0, -1) or ''
 end
 
--- Answers a job again if a lease has the token. Returns whether it has.
+-- Adds a job to the reply once more if its lease has the token. Returns whether it has.
 local function answerAgain(topic, id, token)
   local job = find(topic, id)
   if not job or job.state ~= 'running' or get(job, 'token') ~= token then return false end

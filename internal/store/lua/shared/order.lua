@@ -3,7 +3,7 @@
 -- microsecond of their due time. The field order of c:TOPIC says that a topic has such jobs: others cost nothing.
 local LAST = 4294967295 -- the largest number; due times are larger
 
--- The member of o of a job: numbers of up to 20 digits are in their order, and before other ids.
+-- A job's member in o. Ids that are numbers of up to 20 digits sort by number, and before other ids.
 local function seat(id)
   local number = #id <= 20 and string.find(id, '^%d+$')
   return (number and string.rep('0', 20 - #id) .. id or string.rep('9', 20)) .. id
@@ -11,7 +11,7 @@ end
 
 local function leaveOrder(topic, id) call('ZREM', P .. 'o:' .. topic, seat(id)) end
 
--- Files a job that w has under the microsecond from which it may be called. Returns whether it has an order.
+-- Adds a job of w to o if it has an order; at is the microsecond from which it may be called. Returns whether it has.
 local function order(topic, id, job, at)
   local number = get(job, 'order')
   if not number then return false end

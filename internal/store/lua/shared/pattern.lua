@@ -1,4 +1,4 @@
--- Shares jobs out over the priorities by a pattern ("0102010201" is 5:3:2), which goes on where the last call stopped.
+-- Divides jobs among the priorities by a pattern ("0102010201" is 5:3:2). A call continues where the last one stopped.
 
 -- Takes n jobs with fetch(priority, n), which returns how many it got: fewer when the priority has no more. Its share
 -- goes to the others then, again by the pattern. Returns how many jobs were taken.
@@ -8,8 +8,7 @@ local function byPattern(pattern, n, isEmpty, fetch)
     empty[i] = isEmpty(p)
     if not empty[i] then open = open + 1 end
   end
-  local start = tonumber(call('GET', P .. 'pos') or 0)
-  local pos = start
+  local pos = tonumber(call('GET', P .. 'pos') or 0)
   while left > 0 and open > 0 do
     local share, rest = {0, 0, 0}, left
     while rest > 0 do
@@ -24,6 +23,6 @@ local function byPattern(pattern, n, isEmpty, fetch)
       left = left - got
     end
   end
-  if left < n then call('SET', P .. 'pos', (start + n - left) % #pattern) end
+  if left < n then call('INCRBY', P .. 'pos', n - left) end
   return n - left
 end

@@ -27,7 +27,7 @@ local function set(job, name, value)
   if value then job.more = job.more .. ' ' .. name .. '=' .. value end
 end
 
--- Takes the token off a running job, whose last pair it is. Returns whether the job has it.
+-- Removes the token of a running job, which is its last pair. Returns false when the job has another one.
 local function unlease(job, token)
   local from, to = string.find(job.more, ' token=' .. token, 1, true)
   if to ~= #job.more then return false end

@@ -1,7 +1,7 @@
--- Takes jobs out of where their state has put them, and removes them.
+-- Takes jobs out of the sets of their state, and removes them.
 
--- An id stays in the list of its minute when its job is changed or removed. A list with mostly such ids is opened
--- early.
+-- Counts an id that stays in the list of its minute although its job was changed or removed. A list that mostly has
+-- such ids is opened early.
 local function stale(topic, at)
   local minute, key = math.floor(at / MINUTE), P .. 'z:' .. topic
   local n = call('HINCRBY', key, minute, 1)
@@ -34,17 +34,14 @@ local function takeOut(topic, id, job)
   end
 end
 
--- A topic without jobs leaves nothing but its settings and totals.
+-- A topic without jobs leaves nothing but its settings and totals, once wake.lua has removed its lists of minutes.
 local function tidy(topic)
   if call('EXISTS', P .. 'j:' .. topic) == 1 then return end
   call('SREM', P .. 'topics', topic)
-  local minutes = call('ZRANGE', P .. 'm:' .. topic, 0, 100)
-  if #minutes <= 100 then
-    for _, minute in ipairs(minutes) do call('UNLINK', P .. 'f:' .. topic .. ':' .. minute) end
-    call('UNLINK', P .. 'm:' .. topic, P .. 'z:' .. topic)
-    call('ZREM', P .. 'next', topic)
+  if call('EXISTS', P .. 'm:' .. topic) == 1 then
+    event(topic, now) -- wake.lua removes the lists of minutes
   else
-    event(topic, now) -- wake.lua removes them step by step
+    call('ZREM', P .. 'next', topic)
   end
   local s = settings(topic)
   if s.own then return end
@@ -60,8 +57,8 @@ end
 
 -- Removes a damaged record, from which nobody can tell where its job is.
 local function discard(topic, id)
-  for _, set in ipairs({'w:high:', 'w:normal:', 'w:low:', 'e:', 'l:', 'dead:'}) do
-    call('ZREM', P .. set .. topic, id)
+  for _, index in ipairs({'w:high:', 'w:normal:', 'w:low:', 'e:', 'l:', 'dead:'}) do
+    call('ZREM', P .. index .. topic, id)
   end
   if settings(topic).order then leaveOrder(topic, id) end
   leaveFinished(topic, call('ZREM', P .. 'fin:' .. topic, id))
@@ -70,7 +67,9 @@ local function discard(topic, id)
 end
 
 -- While hosts are absent, no line of their journals may bring a job back that ended or was replaced (see replay.lua).
-local function override(topic, id) call('HSET', P .. 'rv', topic .. '/' .. id, run.before .. ' deleted   ') end
+local function override(topic, id)
+  call('HSET', P .. 'rv', topic .. '/' .. id, string.format('{"revision":%s,"kind":"deleted"}', run.before))
+end
 
 -- Removes the keys of a job besides its record. Absent hosts may know it if it was created before the bucket was
 -- opened, at about run.before / RATE (see attend.lua); push.lua overrides what newer jobs replace.
@@ -82,9 +81,8 @@ local function clear(topic, id, job)
 end
 
 local function remove(topic, id, job)
-  local freed = job.state == 'running'
   takeOut(topic, id, job)
-  if freed then -- the topic, or workers, may have waited for its place
+  if job.state == 'running' then -- the topic, or workers, may have waited for its place
     call('HDEL', P .. 'c:' .. topic, 'until')
     event(topic, now)
   end

@@ -13,27 +13,26 @@ local function hasDue(topic)
     for _, priority in ipairs(PRIORITIES) do
       local at = head(w .. priority .. ':' .. topic) or math.huge
       if at <= DUE then return true end
-      if at <= micros + 1000 then event(topic, at / 1000) end -- file offered it instead, a little early
+      if at <= micros + 1000 then event(topic, at / 1000) end -- file has offered it already, a little early
     end
   end
   run.idle[topic] = true
   return false
 end
 
--- Takes up to n jobs of a priority, round robin over the topics; run.turns has the topic whose turn it is.
-run.turns = {high = 0, normal = 0, low = 0}
-for i, turn in ipairs(call('HMGET', P .. 'turns', unpack(PRIORITIES))) do run.turns[PRIORITIES[i]] = turn or 0 end
+-- Takes up to n jobs of a priority, round robin over the topics; turns has the number of the one that was served last.
 local function inTurn(topics, priority, n)
-  local turns, k, so, last = run.turns, 0, -1, run.turns[priority]
-  while k < n and k > so do
-    so = k
+  local k, before, last = 0, -1, tonumber(call('HGET', P .. 'turns', priority) or 0)
+  while k < n and k > before do
+    before = k
+    local first = last
     for i = 0, #topics - 1 do
-      local at = (turns[priority] + i) % #topics + 1
+      local at = (first + i) % #topics + 1
       local some = k < n and takeOf(topics[at], priority, math.ceil((n - k) / (#topics - i))) or 0
-      if some > 0 then k, last = k + some, at end -- its successor is the next
+      if some > 0 then k, last = k + some, at end
     end
   end
-  turns[priority] = last
+  if k > 0 then call('HSET', P .. 'turns', priority, last) end
   return k
 end
 

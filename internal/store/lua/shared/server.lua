@@ -7,9 +7,10 @@ local function serverID()
   return string.sub(info, at + 1, at + 40)
 end
 
--- Whether the server has been compared; then also the revision up to which the journals of absent hosts may have
--- changes that this data lacks, '' when no host is absent.
-local function isCompared(id)
-  local stored = call('GET', P .. 'run') or ''
-  return string.sub(stored, 1, 40) == id, string.sub(stored, 42)
+-- Returns whether the server has been compared, the revision up to which the journals of absent hosts may have changes
+-- that this data lacks ('' when no host is absent), and whether a comparison of this server has begun.
+local function comparison()
+  local cmp = call('HMGET', P .. 'cmp', 'run', 'upto', 'before')
+  local begun = cmp[1] == serverID()
+  return begun and cmp[2] ~= false, cmp[3] or '', begun
 end

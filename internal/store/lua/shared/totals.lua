@@ -18,15 +18,12 @@ local function beginDay(name, last)
   end
 end
 
-local function seen(name)
-  local last = tonumber(call('ZSCORE', P .. 'act', name) or 0)
-  if now - last < 1000 then return end
-  beginDay(name, last)
-  call('ZADD', P .. 'act', now, name)
-end
-
 local function count(topic, what, n)
   local name = string.find(topic, '.', 1, true) and settings(topic).namespace or topic
-  seen(name)
+  local last = tonumber(call('ZSCORE', P .. 'act', name) or 0)
+  if now - last >= 1000 then
+    beginDay(name, last)
+    call('ZADD', P .. 'act', now, name)
+  end
   call('HINCRBY', P .. 't:' .. name, what, n)
 end

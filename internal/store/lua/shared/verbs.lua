@@ -9,7 +9,7 @@ local function attempt(topic, id, line)
   if line ~= '' and call('RPUSH', key, line) > ATTEMPTS then call('LTRIM', key, -ATTEMPTS, -1) end
 end
 
--- Lets a job wait for ms, or at the head of its priority's jobs.
+-- Makes a job wait for ms, or (nil) before the other jobs of its priority. Returns what it is now, and when it is due.
 local function delay(topic, id, job, ms)
   job.state = 'waiting'
   if ms then set(job, 'next', text(now + ms)) end
@@ -25,7 +25,7 @@ function verbs.done(topic, id, job, _, _, line)
   return 'gone', now
 end
 
--- Takes a job out whose attempt has failed.
+-- Counts the failed attempt of a job, and takes the job out of its set.
 local function failed(topic, id, job, line)
   takeOut(topic, id, job)
   job.attempts = job.attempts + 1

@@ -75,7 +75,7 @@ local function list(topic, id, due)
   return true
 end
 
--- Files a waiting job by the microsecond from which it may be called.
+-- Adds a waiting job to w by the microsecond from which it may be called, or to the list of its minute.
 local function file(topic, id, job, at)
   local due, expires = math.floor(at / 1000), get(job, 'expires')
   if expires then
