@@ -30,7 +30,8 @@ const (
 	architecture = "../docs/architecture.md"
 	listBegins   = "<!-- files of a job: begin, written by go test ./test -run TestFilesOfAJob -update -->"
 	listEnds     = "<!-- files of a job: end -->"
-	// forPeople marks a file, or in a doc.go all files of its package, that only counts, measures or shows.
+	// forPeople marks a file, or in a doc.go all files of its package, that only counts, measures or shows, or watches such
+	// figures.
 	forPeople = "//wakecall:figures"
 	module    = "github.com/wakecall/wakecall/"
 )

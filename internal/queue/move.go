@@ -26,8 +26,7 @@ func mayMove(ctx context.Context, s *store.Shard, holder string, moved int) (boo
 	return reply.Value == int64(1), err
 }
 
-// postpone postpones ready jobs of a topic that no dispatcher has taken for so long as stuck, so that they can be
-// moved.
+// postpone postpones jobs of a topic that have been ready for longer than stuck, so that they can be moved.
 func postpone(ctx context.Context, b *store.Bucket, topic string, stuck, until time.Duration) error {
 	_, err := b.Call(ctx, deferScript, topic, moveStep, stuck.Milliseconds(), until.Milliseconds())
 	return err
