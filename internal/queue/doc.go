@@ -5,6 +5,7 @@
 //	shards.go            the shards in use, and their order for a job: its home, then the next ones
 //	push.go              a push; it waits for a shard that is being compared with the journals
 //	pushbatch.go         pushes over several shards: duplicates elsewhere, the next shard when the home is down
+//	recheck.go           pushes that got no reply are recorded if they were stored
 //	take.go, asks.go     workers take from several buckets, of which one may hang
 //	takebyid.go          a worker takes the job that it names
 //	end.go               ends of leases of several shards

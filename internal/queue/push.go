@@ -51,11 +51,12 @@ func (q *Queue) durability(topic string) store.Durability {
 }
 
 // pushAfterCompare repeats the pushes that no shard accepted because it is being compared, when one accepts pushes
-// again.
+// again. Those without a reply are checked later.
 func (q *Queue) pushAfterCompare(
 	ctx context.Context, pushes []store.Push, push func([]store.Push) []store.Result,
 ) []store.Result {
 	results := push(pushes)
+	defer func() { q.recheck(pushes, results) }()
 	var which []int
 	var list []store.Push
 	for i := range results {

@@ -33,12 +33,15 @@ type Bucket struct {
 	lost    atomic.Int32 // answers of takes that are being recovered
 	ends    *batch.Batcher[[]End, []Ended]
 
+	accepted   func([]Push, []Result) error // see Options
+	rechecking atomic.Int64                 // pushes whose fate is not known, see recheck.go
+
 	// listening ends when the bucket goes down: those that listen to it connect anew, perhaps to another server.
 	listening atomic.Pointer[listening]
 }
 
 func newBucket(s *Shard, n int, o Options) *Bucket {
-	b := &Bucket{shard: s, n: n, prefix: Prefix(n)}
+	b := &Bucket{shard: s, n: n, prefix: Prefix(n), accepted: o.Accepted}
 	b.listening.Store(s.newListening())
 	for d := range b.pushes {
 		b.pushes[d] = b.newPushes(Durability(d), o)

@@ -9,7 +9,7 @@
 //
 //	types.go             what a job is
 //	keys.go, record.go   how Redis stores it and its attempts; id.go the ids made here
-//	push.go              pushes, as push.lua takes them
+//	push.go              pushes, as push.lua takes them; recheck.go those without a reply
 //	advance.go           what timers do: wake.lua gives topics with due jobs their turns, and lists what has expired;
 //	                     what a wake-up says
 //	reserve.go           a dispatcher takes due jobs under leases; startwindow.go until when their calls may begin

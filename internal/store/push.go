@@ -254,16 +254,16 @@ func (b *Bucket) duplicate(p *Push, stored Job, replaced bool, existing any, now
 	if err != nil {
 		return Result{Err: err}
 	}
-	if again && isOwn(p, job) {
+	if again && isOwn(p, job) && job.Attempts == 0 {
 		return Result{Job: *job}
 	}
 	return DuplicateOf(p, job)
 }
 
-// isOwn reports whether the job that a repeated push found is the one that its first, unanswered call stored.
+// isOwn reports whether a job may be the one that an unanswered call of the push has stored.
 func isOwn(p *Push, j *Job) bool {
 	due := dueAt(p, j.CreatedAt, 0)
-	return !j.DueAt.Before(due) && j.DueAt.Before(due.Add(2*time.Millisecond)) && j.Attempts == 0 &&
+	return !j.DueAt.Before(due) && j.DueAt.Before(due.Add(2*time.Millisecond)) &&
 		j.Priority == p.Priority && bytes.Equal(j.Body, p.Body)
 }
 
