@@ -7,8 +7,9 @@ import (
 )
 
 const (
-	recheckFor = time.Minute
-	recheckMax = 10_000 // pushes of a bucket at once: their bodies are held
+	recheckEvery = time.Second // many requests may wait for it
+	recheckFor   = time.Minute
+	recheckMax   = 10_000 // pushes of a bucket at once: their bodies are held
 )
 
 // IsUnanswered reports whether a call that failed was sent: it may have been carried out.
@@ -32,8 +33,8 @@ func (b *Bucket) Recheck(pushes []Push) {
 	began := time.Now()
 	started := b.shard.Start(func() {
 		defer b.rechecking.Add(-n)
-		b.shard.retry(probeEvery, func() (done bool) {
-			return time.Since(began) > recheckFor || b.recordStored(pushes) == nil
+		b.shard.retry(recheckEvery, func() (done bool) {
+			return time.Since(began) > recheckFor || !b.IsDown() && b.recordStored(pushes) == nil
 		})
 	})
 	if !started {
