@@ -50,6 +50,12 @@ func withFate(err error, sent bool) error {
 	return fmt.Errorf("%w: %w", errNotSent, err)
 }
 
+// IsUnanswered reports whether a call that failed was sent: it may have been carried out.
+func IsUnanswered(err error) bool {
+	un, ok := errors.AsType[*UnavailableError](err)
+	return ok && un.unanswered && !un.Stored
+}
+
 // isLost reports whether the connection of a call broke before the reply. A new one may work at once.
 func isLost(err error) bool {
 	un, ok := errors.AsType[*UnavailableError](err)

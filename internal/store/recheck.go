@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"time"
 )
 
@@ -11,12 +10,6 @@ const (
 	recheckFor   = time.Minute
 	recheckMax   = 10_000 // pushes of a bucket at once: their bodies are held
 )
-
-// IsUnanswered reports whether a call that failed was sent: it may have been carried out.
-func IsUnanswered(err error) bool {
-	un, ok := errors.AsType[*UnavailableError](err)
-	return ok && un.unanswered && !un.Stored
-}
 
 // Recheck calls Options.Accepted for those of the pushes that the bucket has stored without a reply, as soon as it
 // answers. Their callers know only that they may be stored. But a job that they replaced, which was acknowledged, is
