@@ -98,10 +98,13 @@ func (h *Handler) request(c echo.Context, job *store.Job) *callback.Sent {
 	if most == 0 {
 		most = t.MaxAttempts
 	}
+	attempt := job.Attempts + 1
+	if job.State == store.Dead { // it is called again only after a re-drive, with all its attempts
+		attempt = 1
+	}
 	sent, err := h.Caller.Describe(e, &callback.Request{
 		Topic: job.Topic, ID: job.ID, Body: job.Body, ContentType: job.ContentType, Priority: job.Priority.String(),
-		Attempt:     job.Attempts + 1,
-		MaxAttempts: most, DueAt: job.DueAt, CreatedAt: job.CreatedAt,
+		Attempt: attempt, MaxAttempts: most, DueAt: job.DueAt, CreatedAt: job.CreatedAt,
 		Headers: job.Headers,
 	})
 	if err != nil {

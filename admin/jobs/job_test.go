@@ -74,6 +74,35 @@ func TestAJobShowsItsRequestBesideTheAnswer(t *testing.T) {
 	}
 }
 
+// TestAJobsRequestAndResponseAreThoseOfItsState: a job that was never called has no response, not an empty one, an
+// attempt without a response has none either, and a dead job is called again with all its attempts.
+func TestAJobsRequestAndResponseAreThoseOfItsState(t *testing.T) {
+	t.Parallel()
+	caller, err := callback.New(callback.Options{})
+	admintest.Must(t, err)
+	for name, c := range map[string]struct {
+		change       func(*store.Job)
+		says, denies string
+	}{
+		"never called":   {func(j *store.Job) { j.History, j.Attempts = nil, 0 }, "No attempt yet.", "Empty response"},
+		"no response":    {func(*store.Job) {}, "No response.", "Empty response"},
+		"an empty one":   {func(j *store.Job) { j.History[0].Status = 500 }, "Empty response body.", "No response"},
+		"a dead job":     {func(*store.Job) {}, "Wakecall-Attempt: 1\n", "Wakecall-Attempt: 4"},
+		"a job to retry": {func(j *store.Job) { j.State = store.Delayed }, "Wakecall-Attempt: 4\n", "Attempt: 1\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q := admintest.NewDeadQueue("a", 1)
+			c.change(&q.Dead["a"][0])
+			s := admintest.Open(t, func(o *admin.Options) { o.Queue, o.Caller = q, caller }).As("ops")
+			s.AddTopic("a")
+			if body := s.Shows("/topics/a/jobs/job-0", c.says); strings.Contains(body, c.denies) {
+				t.Errorf("the page says %q", c.denies)
+			}
+		})
+	}
+}
+
 // TestThePageOfAJobRefreshesItself: after an event it requests its fragments again, but the result of the last action
 // is shown on the next page.
 func TestThePageOfAJobRefreshesItself(t *testing.T) {

@@ -29,9 +29,8 @@ type trends struct {
 
 // trend is where a column of a series is heading.
 type trend struct {
-	at   time.Time // when it was read
-	last *float64  // the newest value
-	word string
+	at          time.Time // when it was read
+	first, last *float64  // the value of trendSpan before the newest, and the newest; nil: unknown
 }
 
 const (
@@ -60,9 +59,10 @@ func (h *Handler) addImpact(ctx context.Context, list []issue) {
 			h.addTopicImpact(ctx, m, a.Topic, a.Kind == "dead", counts)
 		case a.Shard != "":
 			t := h.trend(ctx, history.ShardSeries(a.Shard), "jobs")
-			m.Of, m.Trend = "shard", t.word
+			m.Of = "shard"
 			if m.Known = t.last != nil; m.Known {
 				m.Jobs = int64(*t.last)
+				m.Trend = t.word(m.Jobs)
 			}
 		}
 	}
@@ -74,7 +74,9 @@ func (h *Handler) addTopicImpact(ctx context.Context, m *impact, topic string, d
 	if dead {
 		m.Of, m.Jobs = "dead", stats.Dead
 	}
-	m.Trend = h.trend(ctx, topic, m.Of).word
+	if m.Known {
+		m.Trend = h.trend(ctx, topic, m.Of).word(m.Jobs)
+	}
 	if t != nil {
 		m.Owner = t.Owner
 	}
@@ -93,7 +95,7 @@ func (h *Handler) trend(ctx context.Context, series, column string) trend {
 	}
 	t := trend{at: h.Now()}
 	if p, err := h.Figures.History.Series(ctx, series, history.Spans()[0]); err == nil {
-		t.last, t.word = trendOf(p.Times, p.Values[column])
+		t.first, t.last = ends(p.Times, p.Values[column])
 	}
 	if ctx.Err() == nil {
 		h.trends.read[key] = t
@@ -101,28 +103,30 @@ func (h *Handler) trend(ctx context.Context, series, column string) trend {
 	return t
 }
 
-// trendOf compares the newest value with that of trendSpan before.
-func trendOf(times []int64, values []*float64) (last *float64, word string) {
-	var first *float64
-	for i := len(values) - 1; i >= 0 && i < len(times); i-- {
-		if values[i] == nil {
-			continue
-		}
-		if last == nil {
+// ends returns the newest value and that of trendSpan before.
+func ends(times []int64, values []*float64) (first, last *float64) {
+	for i := min(len(values), len(times)) - 1; i >= 0; i-- {
+		switch {
+		case values[i] == nil:
+		case last == nil:
 			last, times = values[i], times[:i+1]
-		}
-		if times[len(times)-1]-times[i] >= int64(trendSpan/time.Second) {
-			first = values[i]
-			break
+		case times[len(times)-1]-times[i] >= int64(trendSpan/time.Second):
+			return values[i], last
 		}
 	}
-	switch {
-	case first == nil:
-		return last, ""
-	case math.Abs(*last-*first) < max(trendLeast, trendShare**first):
-		return last, "steady"
-	case *last > *first:
-		return last, "growing"
+	return nil, last
+}
+
+// word compares the shown number with the one of trendSpan before. None has no trend: it is over.
+func (t trend) word(shown int64) string {
+	if t.first == nil || shown == 0 {
+		return ""
 	}
-	return last, "shrinking"
+	switch now := float64(shown); {
+	case math.Abs(now-*t.first) < max(trendLeast, trendShare**t.first):
+		return "steady"
+	case now > *t.first:
+		return "growing"
+	}
+	return "shrinking"
 }

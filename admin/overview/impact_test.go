@@ -19,14 +19,15 @@ import (
 type waiting struct{ admintest.Queue }
 
 func (*waiting) Counts(context.Context) (map[string]store.Stats, error) {
-	return map[string]store.Stats{"grows": {Ready: 1200}, "shrinks": {Ready: 7, Dead: 3}, "stays": {Dead: 40}}, nil
+	return map[string]store.Stats{"grows": {Ready: 1200}, "shrinks": {Ready: 7, Dead: 3}, "stays": {Dead: 40},
+		"over": {}}, nil
 }
 
 // slopes is a history in which a column of some series rises or falls within the last minutes.
 type slopes struct{ admintest.FixedHistory }
 
 func (slopes) Series(_ context.Context, series, _ string) (history.Points, error) {
-	levels := map[string][]float64{"grows": {100, 1000}, "shrinks": {900, 7}, "stays": {40, 41}, "shard/s1": {500, 500}}
+	levels := map[string][]float64{"grows": {100, 1000}, "over": {100, 1000}, "shrinks": {900, 7}, "stays": {40, 41}, "shard/s1": {500, 500}}
 	l, known := levels[series]
 	if !known {
 		return history.Points{}, errors.New("the database is away")
@@ -51,9 +52,10 @@ func TestEachProblemSaysHowBadItIs(t *testing.T) {
 	admintest.Must(t, err)
 	s.AddTopic("shrinks")
 	s.AddTopic("stays")
+	s.AddTopic("over")
 	for _, a := range []alert.Alert{
 		{Topic: "grows", Kind: "no_consumer"}, {Topic: "shrinks", Kind: "no_consumer"},
-		{Topic: "stays", Kind: "dead"}, {Topic: "gone", Kind: "topic_unknown"}, {Shard: "s1", Kind: "shard_down"}, {Shard: "s2", Kind: "shard_down"},
+		{Topic: "over", Kind: "late"}, {Topic: "stays", Kind: "dead"}, {Topic: "gone", Kind: "topic_unknown"}, {Shard: "s1", Kind: "shard_down"}, {Shard: "s2", Kind: "shard_down"},
 	} {
 		a.Key, a.Severity, a.BeganAt = "topic/"+a.Topic+a.Shard, alert.Critical, time.Now().Add(-12*time.Minute)
 		a.Causes = []alert.Cause{{Kind: a.Kind, Severity: alert.Critical, N: 1}}
@@ -78,5 +80,8 @@ func TestEachProblemSaysHowBadItIs(t *testing.T) {
 				t.Errorf("the line of %s does not say %q: %s", to, text, line(to))
 			}
 		}
+	}
+	if strings.Contains(line("/topics/over"), "growing") {
+		t.Errorf("no jobs wait, and they are growing: %s", line("/topics/over"))
 	}
 }

@@ -89,6 +89,8 @@ var healths = []string{
 const (
 	failingLeast = 5   // attempts
 	failingShare = 0.5 // share of failed attempts
+
+	workerWait = 30 * time.Second // a waiting worker takes a ready job at once, a busy one while it has a lease
 )
 
 // Health returns the most severe problem of a topic. Where the current state cannot be read, the topic's alert decides,
@@ -99,7 +101,7 @@ func (l topicLine) Health() string {
 		return string(l.State)
 	case l.Open, !l.Limited && l.alerted("breaker"):
 		return "breaker"
-	case l.alerted("no_worker") && l.mayWait():
+	case l.alerted("no_worker") && l.mayWait(), l.noWorker():
 		return "no_worker"
 	case l.alerted("no_consumer") && l.mayWait():
 		return "no_consumer"
@@ -124,6 +126,12 @@ func (l topicLine) alerted(kind string) bool { return l.Alert != nil && l.Alert.
 // mayWait reports whether jobs may be waiting that nobody reserves.
 func (l topicLine) mayWait() bool {
 	return !l.Known() || len(l.Missing) > 0 || l.Stats.Ready > 0 && l.Stats.Running == 0
+}
+
+// noWorker reports whether no worker reserves the ready jobs of a pull topic, too few or too recent for an alert.
+func (l topicLine) noWorker() bool {
+	return l.Delivery == registry.DeliveryPull && l.Stats.Ready > 0 && l.Stats.Running == 0 &&
+		l.Stats.OldestReady > workerWait
 }
 
 // otherwiseCritical reports whether the open alert has a critical cause without a health state of its own.

@@ -121,7 +121,7 @@ func (sickCalls) Lateness(_ context.Context, topics []string, _ time.Time) (map[
 }
 
 // sickSite has a topic for each state of health.
-func sickSite(t *testing.T) *admintest.Site {
+func sickSite(t *testing.T) (*admintest.Site, *sick) {
 	q := &sick{}
 	s := admintest.Open(t, func(o *admin.Options) { o.Queue, o.History, o.Activity = q, q, sickCalls{} }).As("ops")
 	q.ByTopic = map[string]store.Stats{}
@@ -132,18 +132,23 @@ func sickSite(t *testing.T) *admintest.Site {
 			OldestReady: time.Duration(i) * time.Millisecond}
 	}
 	q.ByTopic["waiting"] = store.Stats{Delayed: 4, Ready: 8, Running: 12, Dead: 16, OldestReady: time.Hour}
-	return s
+	return s, q
 }
 
 // TestABrokenTopicIsNotHealthy: the list shows each topic's health, success rate, p99 and longest wait.
 func TestABrokenTopicIsNotHealthy(t *testing.T) {
 	t.Parallel()
-	s := sickSite(t)
+	s, q := sickSite(t)
+	pull := registry.NewTopic("unworked")
+	pull.Delivery = registry.DeliveryPull
+	_, err := s.Registry.PutTopic(t.Context(), "test", pull)
+	admintest.Must(t, err)
+	q.ByTopic["unworked"] = store.Stats{Ready: 155, OldestReady: time.Minute}
 	body := s.Shows("/topics", `data-live="topics:`)
 	for name, want := range map[string][]string{
 		"broken": {"breaker open", "bg-red-lt", "0%", "ms</td>", "<polyline"}, "one": {"failing", "bg-red-lt", "0%"},
 		"some": {"failing", "40.0%"}, "waiting": {"late", "bg-orange-lt", "1h"},
-		"well.known": {"healthy", "bg-green-lt", "90.9%", "ms</td>"},
+		"unworked": {"no worker", "bg-red-lt"}, "well.known": {"healthy", "bg-green-lt", "90.9%", "ms</td>"},
 	} {
 		_, row, _ := strings.Cut(body, `href="/topics/`+name+`">`)
 		row, _, _ = strings.Cut(row, "</tr>")
@@ -159,7 +164,7 @@ func TestABrokenTopicIsNotHealthy(t *testing.T) {
 // TestTopicsAreSortedByEveryColumnBothWays, by the links in the head of the table.
 func TestTopicsAreSortedByEveryColumnBothWays(t *testing.T) {
 	t.Parallel()
-	s := sickSite(t)
+	s, _ := sickSite(t)
 	order := func(by string) (names []string) {
 		for _, m := range regexp.MustCompile(`class="fw-bold" href="/topics/([a-z.]+)"`).
 			FindAllStringSubmatch(s.Shows("/topics?sort="+by), -1) {
