@@ -21,7 +21,13 @@ func (p *parts) alerts() (server.Alerts, error) {
 	if err != nil {
 		return nil, err
 	}
-	return apiAlerts{alert.NewStore(p.registry.DB()), p.registry, say("en")}, nil
+	return apiAlerts{alert.NewStore(p.registry.DB()).In(p.cfg.DataDir), p.registry, say("en")}, nil
+}
+
+// ListAlerts returns what this host's redis-checker knows while the database is unavailable.
+func (a apiAlerts) ListAlerts(ctx context.Context, f alert.Filter) ([]alert.Alert, error) {
+	list, _, err := a.List(ctx, f)
+	return list, err
 }
 
 func (a apiAlerts) Say(code string, args ...any) string { return a.say(code, args...) }
