@@ -31,6 +31,8 @@ type Cause struct {
 	SeenAt   time.Time     `json:"last_seen_at"`      // when it was last so, perhaps before it was last found
 	EndedAt  time.Time     `json:"ended_at,omitzero"` // the last SeenAt
 	Flaps    bool          `json:"flaps,omitempty"`   // it came back twice in ten minutes, see Alerts.flaps
+	// Recovering: it is not so any more, but the alert stays open until it is sure that it does not come back.
+	Recovering bool `json:"recovering,omitempty"`
 	N        int64         `json:"n,omitempty"`       // jobs, attempts or failures
 	Of       int64         `json:"of,omitempty"`      // the total that N is a part of
 	For      time.Duration `json:"for,omitempty"`     // since when, or how late
@@ -49,6 +51,9 @@ type Say func(key string, args ...any) string
 
 // Say returns the cause in a language. duration formats durations in that language.
 func (c Cause) Say(say Say, duration func(time.Duration) string) string {
+	if c.Recovering {
+		return say("alerts.recovering", say("alerts.kind_"+c.Kind))
+	}
 	text := say(
 		"alerts.cause_"+c.said(),
 		c.N,
@@ -70,6 +75,8 @@ func (c Cause) said() string {
 	switch {
 	case c.Kind == "topic_failing" && !c.answered(): // the attempts are those of workers, so there is no endpoint
 		return "attempts_failing"
+	case c.Kind == "breaker" && c.Of > 0: // it closed, but the endpoint goes on failing
+		return "breaker_closed"
 	case c.Kind == "late" && c.N == 0 && c.For == 0:
 		return "late_calls"
 	case c.Kind == "late" && c.P99 == 0:
@@ -149,11 +156,17 @@ func WorstFirst(a, b Alert) int {
 
 // Title returns a one-line title of the alert in a language.
 func (a *Alert) Title(say Say) string {
-	if len(a.Causes) == 0 {
+	switch {
+	case len(a.Causes) == 0:
 		return a.Subject // a test message
+	case a.EndedAt == nil && a.Causes[0].Recovering:
+		return say("alerts.title_recovering", cmp.Or(a.Topic+a.Shard, say("alerts.kind_"+a.Kind)))
 	}
-	return say("alerts.title_"+a.Kind, a.Topic+a.Shard)
+	return a.was(say)
 }
+
+// was returns the title while the alert is not recovering.
+func (a *Alert) was(say Say) string { return say("alerts.title_"+a.Kind, a.Topic+a.Shard) }
 
 // Details returns the causes in a language, the most severe first.
 func (a *Alert) Details(say Say, duration func(time.Duration) string) []string {

@@ -102,6 +102,7 @@ func (o *openAlert) add(c Cause, now time.Time) {
 		was := o.Causes[i]
 		c.BeganAt, c.FoundAt, c.Flaps = was.BeganAt, was.FoundAt, was.Flaps
 		c.SeenAt = latest(c.SeenAt, was.SeenAt, o.found[c.Kind].seen)
+		o.unsaved = o.unsaved || c.Recovering != was.Recovering
 		o.Causes[i] = c
 	}
 	o.found[c.Kind] = sighting{now, c.SeenAt}
@@ -121,14 +122,17 @@ func (a *Alerts) settle(ctx context.Context, s *Settings, o *openAlert, over Jud
 			o.found[c.Kind] = last
 		}
 		foundNow = foundNow || known && last.at.Equal(now)
+		gone := !last.at.Equal(now) && c.lasts() && over(f)
 		switch {
 		case !c.lasts():
 			past = append(past, c)
-		case last.at.Equal(now) || now.Sub(last.at) < s.calmFor(&f) || !over(f):
-			left = append(left, c)
-		default:
-			c.EndedAt, changed = latest(o.BeganAt, c.BeganAt, c.SeenAt, last.seen), true
+		case gone && now.Sub(last.at) >= s.calmFor(&f):
+			c.EndedAt, c.Recovering, changed = latest(o.BeganAt, c.BeganAt, c.SeenAt, last.seen), false, true
 			past = append(past, c)
+		default:
+			o.unsaved = o.unsaved || gone && !c.Recovering
+			c.Recovering = c.Recovering || gone
+			left = append(left, c)
 		}
 	}
 	slices.SortFunc(left, worstFirst)

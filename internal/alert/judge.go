@@ -104,12 +104,12 @@ func (w *Watch) judgeTopic(t *registry.Topic, r Rules, now time.Time) []Finding 
 	}
 	did := recent.since(failingSpan, now)
 	attempts := did.failed + did.delivered
-	if recent.step.failing(r.FailingShare) && recent.since(runGap, now).failing(r.FailingShare) {
-		recent.failing.add(now, runGap)
-	}
+	recent.judgeStep(cmp.Or(r.FailingShare, failingShare), now)
 	share := w.limit(r.FailingShare, "topic_failing//"+t.Name, now)
 	if share > 0 && attempts >= max(1, r.FailingLeast) && float64(did.failed) >= share*float64(attempts) {
-		add(recent.failing.of(Cause{Kind: "topic_failing", Severity: Warning, N: did.failed, Of: attempts}))
+		c := recent.failing.of(Cause{Kind: "topic_failing", Severity: Warning, N: did.failed, Of: attempts})
+		c.Recovering = recent.recovered.After(c.SeenAt) && !recent.fails(now)
+		add(c)
 	}
 	if recent.step.died > 0 {
 		recent.dying.add(now, failingSpan)
@@ -157,6 +157,16 @@ func (w *Watch) breakers(ctx context.Context, r Rules, topics []string, now time
 			continue
 		}
 		c := Cause{Kind: "breaker", Severity: Critical, N: l.Failures}
+		list = append(list, Finding{Topic: name, Cause: c})
+	}
+	for _, name := range topics { // one response closed the breaker, but the endpoint goes on failing
+		recent := w.trends[name]
+		if recent == nil || !limits[name].BreakerOpen.IsZero() || !recent.fails(now) ||
+			now.Sub(w.found["breaker//"+name]) > defaultSpan {
+			continue
+		}
+		did := recent.since(runGap, now)
+		c := Cause{Kind: "breaker", Severity: Critical, N: did.failed, Of: did.failed + did.delivered}
 		list = append(list, Finding{Topic: name, Cause: c})
 	}
 	return list, err
@@ -242,10 +252,10 @@ func (w *Watch) lately(f *Finding, now time.Time) int {
 const (
 	answersEvery  = time.Minute
 	answersARound = 20
-	answerOf      = 10 // attempts
+	answerOf      = 50 // attempts
 )
 
-// answered is a topic's recent answer of its endpoint.
+// answered is what a topic's endpoint answered recently.
 type answered struct {
 	answer string
 	at     time.Time
@@ -262,26 +272,31 @@ func (w *Watch) addAnswers(ctx context.Context, list []Finding, now time.Time) {
 		known := w.answers[f.Topic]
 		if now.Sub(known.at) >= answersEvery && reads < answersARound {
 			reads++
-			known = answered{w.lastAnswer(ctx, f.Topic), now}
+			known = answered{w.failures(ctx, f.Topic), now}
 			w.answers[f.Topic] = known
 		}
 		f.Answer = known.answer
 	}
 }
 
-// lastAnswer returns the status of the last unsuccessful response, or the reason why there was none.
-func (w *Watch) lastAnswer(ctx context.Context, topic string) string {
+// failures returns the most frequent status of the recent failed attempts, or the most frequent reason why there was
+// none. The last one alone may be of a call that differs from the others, such as the one that closed the breaker.
+func (w *Watch) failures(ctx context.Context, topic string) (most string) {
 	attempts, _ := w.src.Activity.Attempts(ctx, topic, answerOf) // on error: those that could be read
+	count := map[string]int{}
 	for _, a := range attempts {
+		answer := a.Reason
 		switch {
 		case a.Outcome == "done" || a.Outcome == "snooze" || a.Outcome == "expired":
+			continue
 		case a.Reason == "status" && a.Status > 0:
-			return strconv.Itoa(a.Status)
-		default:
-			return a.Reason
+			answer = strconv.Itoa(a.Status)
+		}
+		if count[answer]++; count[answer] > count[most] {
+			most = answer
 		}
 	}
-	return ""
+	return most
 }
 
 const (

@@ -209,6 +209,52 @@ func TestALateTopicSaysWhenItIsCleared(t *testing.T) {
 	})
 }
 
+// TestABreakerThatClosedWhileTheEndpointFailsIsFound until the calls are delivered: one response of another kind closes
+// it, and is not the cause.
+func TestABreakerThatClosedWhileTheEndpointFailsIsFound(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, watch := newWorld()
+		w.active = []string{"a"}
+		w.last = []activity.Attempt{{Outcome: "dead", Reason: "status", Status: 422}}
+		for range 9 {
+			w.last = append(w.last, activity.Attempt{Outcome: "retry", Reason: "status", Status: 503})
+		}
+		var moved observe.Totals
+		round := func(delivered, failed int64) string {
+			t.Helper()
+			time.Sleep(defaultEvery)
+			moved.Pushed, moved.Delivered = moved.Pushed+delivered, moved.Delivered+delivered
+			moved.Failed += failed
+			w.totals["a"] = observe.TopicTotals{Total: moved}
+			list, _ := watch.Find(t.Context(), Defaults().Rules)
+			for _, f := range list {
+				if f.Kind == "breaker" {
+					return f.Say(english(t)("en"), brief)
+				}
+			}
+			return ""
+		}
+		round(0, 0)
+		w.limits["a"] = observe.TopicLimits{Failures: 10, BreakerOpen: time.Now().Add(time.Minute)}
+		if got := round(0, 10); got != "the endpoint returns 503: 10 calls in a row failed; only one probe at a time is sent" {
+			t.Errorf("open: %q", got)
+		}
+		w.limits["a"] = observe.TopicLimits{}
+		for range 24 { // two minutes
+			if got := round(22, 78); !strings.HasPrefix(got, "the endpoint returns 503: ") || strings.Contains(got, "probe") {
+				t.Fatalf("closed, and 78 of 100 calls fail: %q", got)
+			}
+		}
+		for range 5 {
+			round(100, 0)
+		}
+		if got := round(100, 0); got != "" {
+			t.Errorf("half a minute after it recovered: %q", got)
+		}
+	})
+}
+
 // TestAFailingTopicsAlertNamesItsErrors: the detail of the alert names the endpoint's most frequent error.
 func TestAFailingTopicsAlertNamesItsErrors(t *testing.T) {
 	t.Parallel()

@@ -196,7 +196,7 @@ func (t *Notified) criticalDue(n *news, s *Settings, now time.Time) bool {
 }
 
 func notifiedOf(a *Alert, say Say) NotifiedAlert {
-	return NotifiedAlert{Key: a.Key, Kind: a.Kind, Severity: a.Severity, Title: a.Title(say), BeganAt: a.BeganAt}
+	return NotifiedAlert{Key: a.Key, Kind: a.Kind, Severity: a.Severity, Title: a.was(say), BeganAt: a.BeganAt}
 }
 
 // after returns the receiver's state after a message with all the news.

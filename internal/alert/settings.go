@@ -105,6 +105,8 @@ const calmMost = 30 * time.Second
 // alert.
 func (s *Settings) calmFor(f *Finding) time.Duration {
 	switch {
+	case f.Kind == "paused": // the topic's state is known
+		return 0
 	case f.Flaps:
 		return flapSpan
 	case f.Topic == "" || f.Severity == Critical:

@@ -19,6 +19,7 @@ type trend struct {
 	unevenRounds int       // consecutive rounds whose ledger does not add up
 	step         mark      // the increase of the counters with the last reading
 	failing      run       // of readings in which attempts failed, see mark.failing
+	recovered    time.Time // the last reading since failing in which calls were delivered
 	dying        run       // of readings in which jobs died
 	last         history.Reading
 	readAt       time.Time
@@ -86,6 +87,22 @@ func (t *trend) add(r history.Reading, now time.Time) {
 	}
 	t.last, t.readAt = r, now
 }
+
+// failingShare judges topics whose rule has no share.
+const failingShare = 0.5
+
+// judgeStep records whether the calls since the last reading failed or were delivered.
+func (t *trend) judgeStep(share float64, now time.Time) {
+	switch {
+	case t.step.failing(share) && t.since(runGap, now).failing(share):
+		t.failing.add(now, runGap)
+	case t.step.delivered > 0 && !t.step.failing(share):
+		t.recovered = now
+	}
+}
+
+// fails reports whether calls have failed until now.
+func (t *trend) fails(now time.Time) bool { return now.Sub(t.failing.last) <= defaultSpan }
 
 // idle returns for how long jobs have been ready without a callback.
 func (t *trend) idle(now time.Time) time.Duration {
