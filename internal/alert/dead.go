@@ -87,7 +87,7 @@ func (w *Watch) lastDead(ctx context.Context, topic string, n int64) []DeadJob {
 
 // collectDead collects the dead jobs for each of the topics' addresses.
 func (a *Alerts) collectDead(ctx context.Context, s *Settings, now time.Time) {
-	if a.opts.Dead == nil || now.Sub(a.lastDead) < s.GroupWait.Std() {
+	if a.opts.Dead == nil || now.Sub(a.lastDead) < min(s.GroupWait.Std(), criticalWait) {
 		return
 	}
 	a.lastDead = now

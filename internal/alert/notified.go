@@ -12,6 +12,7 @@ type Notified struct {
 	Alerts map[string]NotifiedAlert `json:"alerts"`          // by key: reported as open and not yet as resolved
 	Dead   map[string]DeadTopic     `json:"dead"`            // by topic: not reported yet
 	DeadAt time.Time                `json:"dead_at"`         // when the first of Dead was added
+	Told   time.Time                `json:"told"`            // time of the last message with Dead
 	Last   time.Time                `json:"last"`            // time of the last message
 	Stage  int                      `json:"stage,omitempty"` // messages since all was well
 	Sent   []time.Time              `json:"sent"`            // messages of the last hour
@@ -153,14 +154,15 @@ func (t *Notified) better(open []Alert) {
 // The first message of an episode waits for GroupWait, so that it includes everything that begins with it. Later news
 // is sent DigestAfter after the first message, then every RemindAfter, with a reminder of what lasts. Nobody gets more
 // than MaxPerHour of these messages. What becomes critical and what ends of it is sent within a minute, and the
-// all-clear at once. What only comes and goes does not hold it up.
+// all-clear at once. What only comes and goes does not hold it up. Dead jobs are reported within two minutes, but only
+// every deadPause.
 func (t *Notified) due(n *news, s *Settings, now time.Time) bool {
 	changed := len(n.begun)+len(n.over)+len(n.dead) > 0
 	lasts := len(t.Alerts) > 0
 	switch most := int(s.MaxPerHour); {
 	case !changed && !n.nudge:
 		return false
-	case t.criticalDue(n, s, now):
+	case t.criticalDue(n, s, now), t.deadDue(n, s, now):
 		return true
 	case most > 0 && len(t.Sent) >= most && now.Sub(t.Sent[len(t.Sent)-most]) < time.Hour:
 		return false
@@ -168,8 +170,6 @@ func (t *Notified) due(n *news, s *Settings, now time.Time) bool {
 		return true
 	case !lasts && len(n.begun) > 0:
 		return now.Sub(n.first) >= s.GroupWait.Std()
-	case !lasts && t.Stage == 0:
-		return now.Sub(t.DeadAt) >= s.GroupWait.Std()
 	case t.Stage == 1 && changed:
 		return now.Sub(t.Last) >= min(s.DigestAfter, s.RemindAfter).Std()
 	}
@@ -195,6 +195,15 @@ func (t *Notified) criticalDue(n *news, s *Settings, now time.Time) bool {
 		!ended.IsZero() && now.Sub(ended) >= certain
 }
 
+// deadPause is the least time between messages because of dead jobs alone.
+const deadPause = 10 * time.Minute
+
+// deadDue reports whether to send a message because of dead jobs: within two minutes, but only every deadPause.
+// MaxPerHour does not count.
+func (t *Notified) deadDue(n *news, s *Settings, now time.Time) bool {
+	return len(n.dead) > 0 && now.Sub(t.DeadAt) >= min(s.GroupWait.Std(), criticalWait) && now.Sub(t.Told) >= deadPause
+}
+
 func notifiedOf(a *Alert, say Say) NotifiedAlert {
 	return NotifiedAlert{Key: a.Key, Kind: a.Kind, Severity: a.Severity, Title: a.was(say), BeganAt: a.BeganAt}
 }
@@ -207,6 +216,9 @@ func (t *Notified) after(n *news, say Say, now time.Time) *Notified {
 			slices.DeleteFunc(slices.Clone(t.Sent), func(at time.Time) bool { return now.Sub(at) > time.Hour }),
 			now,
 		),
+	}
+	if next.Told = t.Told; len(n.dead) > 0 {
+		next.Told = now
 	}
 	if next.Alerts == nil {
 		next.Alerts = map[string]NotifiedAlert{}

@@ -43,7 +43,7 @@ func TestABadDayIsFewMails(t *testing.T) {
 		d.pass(t, 36*time.Minute)
 		for _, to := range people {
 			mails := d.mails(to)
-			if len(mails) > 8 { // six times topics begin to fail, and the outage begins and ends
+			if len(mails) > 9 { // six times topics begin to fail, the outage begins and ends, and jobs die all the time
 				t.Errorf("%s got %d mails:%s", to, len(mails), d.log(to))
 			}
 			log := d.log(to)
@@ -64,6 +64,45 @@ func TestABadDayIsFewMails(t *testing.T) {
 			if !strings.Contains(log, "returns 429") || !strings.Contains(log, "job-1: answered 500") {
 				t.Errorf("the cause is not named:%s", log)
 			}
+		}
+	})
+}
+
+// TestDeadJobsAreReportedWithinTwoMinutes with their ids and errors, also soon after another message, and to somebody
+// who got as many messages as an hour may have. More of them wait for ten minutes.
+func TestDeadJobsAreReportedWithinTwoMinutes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDay(t, ann)
+		d.settings.MaxPerHour = 1
+		d.happens = func(time.Duration) []Finding { return []Finding{fails("other")} }
+		var dies []time.Duration
+		d.dead = func(at time.Duration) (list []DeadTopic) {
+			for len(dies) > 0 && dies[0] <= at {
+				dies = dies[1:]
+				list = append(list, DeadTopic{Topic: "a", Recipients: []string{ann}, Count: 1,
+					Last: []DeadJob{{"job-1", "answered 500"}}})
+			}
+			return list
+		}
+		dies = []time.Duration{3 * time.Minute, 6 * time.Minute}
+		d.pass(t, 5*time.Minute)
+		digests := func() (n int) {
+			for _, m := range d.mails(ann) {
+				n += strings.Count(m.Text(), "job-1: answered 500")
+			}
+			return n
+		}
+		if digests() != 1 {
+			t.Errorf("two minutes after a death:%s", d.log(ann))
+		}
+		d.pass(t, 5*time.Minute)
+		if digests() != 1 {
+			t.Errorf("more before ten minutes:%s", d.log(ann))
+		}
+		d.pass(t, 6*time.Minute)
+		if digests() != 2 {
+			t.Errorf("more are missing after ten minutes:%s", d.log(ann))
 		}
 	})
 }
