@@ -24,20 +24,20 @@ func rank(severity string) int { return slices.Index([]string{Info, Warning, Cri
 // Cause is one problem of a topic, a shard or the installation. It consists of a kind and numbers, so that it can be
 // shown in every language.
 type Cause struct {
-	Kind     string        `json:"kind"` // down, failing, …; its text is alerts.cause_KIND
-	Severity string        `json:"severity"`
-	BeganAt  time.Time     `json:"began_at"`          // since when it is so, perhaps before it was found
-	FoundAt  time.Time     `json:"found_at"`          // when it was first found
-	SeenAt   time.Time     `json:"last_seen_at"`      // when it was last so, perhaps before it was last found
-	EndedAt  time.Time     `json:"ended_at,omitzero"` // the last SeenAt
-	Flaps    bool          `json:"flaps,omitempty"`   // it came back twice in ten minutes, see Alerts.flaps
+	Kind     string    `json:"kind"` // down, failing, …; its text is alerts.cause_KIND
+	Severity string    `json:"severity"`
+	BeganAt  time.Time `json:"began_at"`          // since when it is so, perhaps before it was found
+	FoundAt  time.Time `json:"found_at"`          // when it was first found
+	SeenAt   time.Time `json:"last_seen_at"`      // when it was last so, perhaps before it was last found
+	EndedAt  time.Time `json:"ended_at,omitzero"` // the last SeenAt
+	Flaps    bool      `json:"flaps,omitempty"`   // it came back twice in ten minutes, see Alerts.flaps
 	// Recovering: it is not so any more, but the alert stays open until it is sure that it does not come back.
-	Recovering bool `json:"recovering,omitempty"`
-	N        int64         `json:"n,omitempty"`       // jobs, attempts or failures
-	Of       int64         `json:"of,omitempty"`      // the total that N is a part of
-	For      time.Duration `json:"for,omitempty"`     // since when, or how late
-	P99      time.Duration `json:"p99,omitempty"`     // of the lateness of calls in the last minute
-	Limit    time.Duration `json:"limit,omitempty"`   // the limit that is exceeded
+	Recovering bool          `json:"recovering,omitempty"`
+	N          int64         `json:"n,omitempty"`     // jobs, attempts or failures
+	Of         int64         `json:"of,omitempty"`    // the total that N is a part of
+	For        time.Duration `json:"for,omitempty"`   // since when, or how late
+	P99        time.Duration `json:"p99,omitempty"`   // of the lateness of calls in the last minute
+	Limit      time.Duration `json:"limit,omitempty"` // the limit that is exceeded
 	// the endpoint's answer: a status, or a reason of package callback
 	Answer string          `json:"answer,omitempty"`
 	Text   message.Message `json:"text,omitzero"`  // the error of a server or a check

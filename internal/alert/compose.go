@@ -9,8 +9,11 @@ import (
 	"time"
 )
 
-// partLines is the maximum number of lines in a part of a message.
-const partLines = 200
+// A message has at most maxText bytes, so each part has at most partLines lines, or fewer.
+const (
+	maxText   = 1500
+	partLines = 20
+)
 
 // compose returns a message with all the news.
 func (a *Alerts) compose(n *news, say Say, now time.Time) *Message {
@@ -27,16 +30,47 @@ func (a *Alerts) compose(n *news, say Say, now time.Time) *Message {
 		m.Title = lead[0].Title(say)
 	}
 	m.Title = n.title(m, say, max(len(lead), len(n.dead)))
-	m.Alert.Subject, m.Level = m.Title, say("alerts.severity_"+m.Alert.Severity)
+	severity := m.Alert.Severity
+	if worst := n.worst(); worst != nil {
+		m.Open, severity = true, worst.Severity
+		if m.Phase == Ends || rank(worst.Severity) > rank(m.Alert.Severity) {
+			m.Title = say("alerts.subject_open", m.Title, worst.Title(say))
+		}
+	}
+	m.Alert.Subject, m.Level = m.Title, say("alerts.severity_"+severity)
 	m.Link = link(a.opts.AdminURL, &m.Alert)
 	if len(n.begun)+len(n.still)+len(n.over)+len(n.dead) > 1 {
 		m.Link = link(a.opts.AdminURL, &Alert{})
 	}
-	m.add(say("alerts.part_begun"), a.lines(n.begun, say, now), say)
-	m.add(say("alerts.part_over"), a.overLines(n, say), say)
-	m.add(say("alerts.part_still"), a.lines(n.still, say, now), say)
-	m.add(say("alerts.part_dead"), a.deadLines(n.dead, say), say)
+	for most := partLines + 1; most > 0; most-- {
+		m.Parts = nil
+		m.add(say("alerts.part_begun"), a.rows(n.begun, most <= partLines, say), most, say)
+		m.add(say("alerts.part_over"), a.overLines(n, say), most, say)
+		if len(n.still) > 0 {
+			all := link(a.opts.AdminURL, &Alert{})
+			m.add("", []Line{{say("alerts.part_still", len(n.still)), all, strings.TrimRight(" "+all, " "), nil}}, most, say)
+		}
+		m.add(say("alerts.part_dead"), a.deadLines(n.dead, say), most, say)
+		if len(m.Text()) <= maxText {
+			break
+		}
+	}
 	return m
+}
+
+// worst returns the most severe alert that is open; nil: none is.
+func (n *news) worst() *Alert {
+	open := slices.Concat(n.begun, n.still)
+	for key, left := range n.left {
+		if !n.drop[key] {
+			open = append(open, left)
+		}
+	}
+	if len(open) == 0 {
+		return nil
+	}
+	worst := slices.MinFunc(open, WorstFirst)
+	return &worst
 }
 
 func (n *news) phase() Phase {
@@ -72,13 +106,13 @@ func (n *news) title(m *Message, say Say, count int) string {
 	return title
 }
 
-// add adds a part unless it has no lines.
-func (m *Message) add(title string, lines []Line, say Say) {
+// add adds a part with at most this many lines, unless it has none.
+func (m *Message) add(title string, lines []Line, most int, say Say) {
 	if len(lines) == 0 {
 		return
 	}
-	if more := len(lines) - partLines; more > 0 {
-		lines = append(lines[:partLines:partLines], Line{Text: say("alerts.part_more", more)})
+	if more := len(lines) - most; more > 0 {
+		lines = append(lines[:most:most], Line{Text: say("alerts.part_more", more)})
 	}
 	m.Parts = append(m.Parts, Part{title, lines})
 }
@@ -105,21 +139,35 @@ func installation(adminURL, host string) string {
 	return name
 }
 
-func (a *Alerts) lines(list []Alert, say Say, now time.Time) (lines []Line) {
+// rows returns a row of a table for each alert: its title and causes, the jobs, since when, and the severity. terse
+// leaves out all but what the first cause is about.
+func (a *Alerts) rows(list []Alert, terse bool, say Say) (lines []Line) {
 	slices.SortFunc(list, WorstFirst)
 	for _, x := range list {
-		text := say("alerts.line", say("alerts.severity_"+x.Severity), instant(x.since()), age(x.since(), now),
-			strings.Join(x.causes(say), "; "))
-		lines = append(lines, Line{x.Title(say), link(a.opts.AdminURL, &x), text + acknowledged(&x, say)})
+		what := x.causes(say)
+		if c := x.Current()[0]; terse {
+			if what = what[:1]; c.answered() && !c.Recovering {
+				what[0] = say("alerts.endpoint", c.answer(say))
+			}
+		}
+		cells := []string{x.Title(say) + ": " + strings.Join(what, "; "), "", say("alerts.row_since", instant(x.since())),
+			say("alerts.severity_" + x.Severity)}
+		if n := x.jobs(); n > 0 {
+			cells[1] = say("alerts.row_jobs", n)
+		}
+		lines = append(lines, Line{Link: link(a.opts.AdminURL, &x), Cells: cells})
 	}
 	return lines
 }
 
-func acknowledged(a *Alert, say Say) string {
-	if h := a.Handling; h.Acknowledged() {
-		return " " + say("alerts.acknowledged", h.By, h.Why)
+// jobs returns how many jobs wait or are dead because of the alert, as far as its causes know.
+func (a *Alert) jobs() (n int64) {
+	for _, c := range a.Current() {
+		if slices.Contains([]string{"late", "no_consumer", "no_worker", "paused", "topic_unknown", "dead"}, c.Kind) {
+			n = max(n, c.N)
+		}
 	}
-	return ""
+	return n
 }
 
 // causes returns the causes that last in a language. All but the first one, which gives the alert its title, have their
@@ -149,7 +197,7 @@ func (a *Alerts) overLines(n *news, say Say) (lines []Line) {
 		if left, ok := n.left[x.Key]; ok {
 			text += ". " + strings.Join(append([]string{left.Title(say)}, left.causes(say)...), ": ")
 		}
-		lines = append(lines, Line{x.Subject, link(a.opts.AdminURL, &x), text})
+		lines = append(lines, Line{x.Subject, link(a.opts.AdminURL, &x), text, nil})
 	}
 	return lines
 }

@@ -87,6 +87,18 @@ func (d *day) told(to, text string) time.Duration {
 	return time.Since(d.began) + time.Hour
 }
 
+// toldNew returns when the first mail to a recipient with a new critical alert was sent; see told.
+func (d *day) toldNew(to, title string) time.Duration {
+	for _, m := range d.mails(to) {
+		for line := range strings.Lines(m.Text()) {
+			if strings.HasPrefix(line, title+": ") && strings.HasSuffix(strings.TrimSpace(line), " | critical") {
+				return m.At.Sub(d.began)
+			}
+		}
+	}
+	return time.Since(d.began) + time.Hour
+}
+
 // log returns the mails of a recipient, for failure messages.
 func (d *day) log(to string) string {
 	var b strings.Builder

@@ -22,7 +22,8 @@ const forged = "x\r\nBcc: evil@evil.example\r\nContent-Type: " +
 func forgedMessage() *Message {
 	return &Message{
 		Phase: Begins, At: time.Now(), Link: "https://h/?a=" + "x", Title: forged + strings.Repeat("long ", 1000),
-		Parts:  []Part{{forged, []Line{{Text: "id-1: " + forged}, {forged, "", strings.Repeat(forged, 200)}}}},
+		Parts: []Part{{forged, []Line{{Text: "id-1: " + forged}, {Title: forged, Text: strings.Repeat(forged, 200)},
+			{Cells: []string{forged, forged}}}}},
 		Thread: "t", First: true,
 		Alert: Alert{
 			Kind:     "shard_down",

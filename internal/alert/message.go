@@ -2,6 +2,7 @@ package alert
 
 import (
 	"html/template"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,7 +31,8 @@ type Message struct {
 	At    time.Time
 
 	Installation string
-	Level        string  // the severity in the language of the message; empty for a test
+	Level        string  // the worst severity in the language of the message; empty for a test
+	Open         bool    // an alert is open
 	Alerts       []Alert // all of them: begun, ended, then ongoing
 
 	Thread string // identifies the mail thread of one episode
@@ -43,8 +45,17 @@ type Part struct {
 	Lines []Line
 }
 
-// Line is about an alert, whose title links to its page, or another text.
-type Line struct{ Title, Link, Text string }
+// Line is a row of a table, or a title and a text. The first cell or the title links to a page.
+type Line struct {
+	Title, Link, Text string
+	Cells             []string `json:",omitempty"`
+}
+
+// text returns the line without its link.
+func (l *Line) text() string {
+	filled := slices.DeleteFunc(slices.Clone(l.Cells), func(cell string) bool { return cell == "" })
+	return l.Title + l.Text + strings.Join(filled, " | ")
+}
 
 // maxSubjectBytes limits the alert's part of a subject, because header lines of a mail have a limited length.
 const maxSubjectBytes = 200
@@ -74,7 +85,7 @@ func (m *Message) Text() string {
 			lines = append(lines, "", p.Title)
 		}
 		for _, l := range p.Lines {
-			lines = append(lines, l.Title+l.Text)
+			lines = append(lines, l.text())
 		}
 	}
 	if m.Link != "" {
@@ -90,7 +101,11 @@ func (m *Message) parts() []Part {
 	for _, p := range m.Parts {
 		safe := Part{Title: printable.Line(p.Title)}
 		for _, line := range p.Lines {
-			safe.Lines = append(safe.Lines, Line{printable.Line(line.Title), line.Link, printable.Line(line.Text)})
+			cells := make([]string, len(line.Cells))
+			for i, cell := range line.Cells {
+				cells[i] = printable.Line(cell)
+			}
+			safe.Lines = append(safe.Lines, Line{printable.Line(line.Title), line.Link, printable.Line(line.Text), cells})
 		}
 		list = append(list, safe)
 	}
@@ -102,8 +117,10 @@ var page = template.Must(template.New("mail").Parse(`<!doctype html><html>
 <p style="border-left:4px solid {{.Colour}};padding:6px 12px;margin:0 0 12px"><strong>{{.Subject}}</strong></p>
 {{range .Parts}}{{with .Title}}<p style="margin:12px 0 4px"><strong>{{.}}</strong></p>{{end}}
 <table style="border-collapse:collapse">{{range .Lines}}
-<tr><td style="border-top:1px solid #dde3ea;padding:4px 8px;white-space:pre-wrap">
-{{- if .Link}}<a href="{{.Link}}">{{.Title}}</a>{{else}}{{.Title}}{{end}}{{.Text}}</td></tr>
+<tr>{{$to := .Link}}{{range $i, $cell := .Cells}}<td style="border-top:1px solid #dde3ea;padding:4px 8px">
+{{- if and $to (eq $i 0)}}<a href="{{$to}}">{{$cell}}</a>{{else}}{{$cell}}{{end}}</td>{{else -}}
+<td colspan="4" style="border-top:1px solid #dde3ea;padding:4px 8px;white-space:pre-wrap">
+{{- if $to}}<a href="{{$to}}">{{.Title}}</a>{{else}}{{.Title}}{{end}}{{.Text}}</td>{{end}}</tr>
 {{end}}</table>{{end}}
 {{if .Link}}<p><a href="{{.Link}}">{{.Link}}</a></p>{{end}}
 </body></html>`))
@@ -112,7 +129,7 @@ var page = template.Must(template.New("mail").Parse(`<!doctype html><html>
 func (m *Message) HTML() string {
 	colour := "#d63939"
 	switch {
-	case m.Phase == Ends || m.Phase == Test:
+	case m.Phase == Ends && !m.Open || m.Phase == Test:
 		colour = "#2fb344"
 	case m.Alert.Severity != Critical:
 		colour = "#f76707"

@@ -1,6 +1,7 @@
 package alert
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -48,7 +49,7 @@ func TestABadDayIsFewMails(t *testing.T) {
 			}
 			log := d.log(to)
 			for topic, from := range begins {
-				after := d.told(to, "topic "+topic+": the endpoint is failing (critical, since")
+				after := d.toldNew(to, "topic "+topic+": the endpoint is failing")
 				if after > from+time.Minute {
 					t.Errorf("%s fails after %s, and is named after %s:%s", topic, from, after, log)
 				}
@@ -63,6 +64,48 @@ func TestABadDayIsFewMails(t *testing.T) {
 			}
 			if !strings.Contains(log, "returns 429") || !strings.Contains(log, "job-1: answered 500") {
 				t.Errorf("the cause is not named:%s", log)
+			}
+		}
+	})
+}
+
+// TestAMailIsShort: at most 1,500 characters with twenty problems, each a row or counted. What was reported before is
+// counted, and the subject names the worst that is open.
+func TestAMailIsShort(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDay(t, ann)
+		d.opts.AdminURL = "https://wakecall.example"
+		d.dead = func(at time.Duration) (list []DeadTopic) {
+			for i := range 20 {
+				list = append(list, DeadTopic{Topic: fmt.Sprint("dies.", i), Recipients: []string{ann}, Count: 3,
+					Last: []DeadJob{{fmt.Sprint("job-", i), "answered 500"}}})
+			}
+			return list
+		}
+		d.happens = func(at time.Duration) (list []Finding) {
+			for i := range 20 {
+				list = append(list, fails(fmt.Sprint("shop.orders.", i)), isLate(fmt.Sprint("shop.orders.", i)))
+			}
+			if at > 2*time.Minute && at < 4*time.Minute {
+				list = append(list, down)
+			}
+			return list
+		}
+		d.pass(t, 40*time.Minute)
+		all := d.log(ann)
+		for _, m := range d.mails(ann) {
+			if n := len(m.Text()); n > maxText || len(m.Parts) == 0 {
+				t.Errorf("a mail has %d characters:\n%s", n, m.Text())
+			}
+		}
+		for _, want := range []string{
+			"topic shop.orders.0: the endpoint is failing: the endpoint returns 429 | 10 jobs | since 2000", " more\n",
+			"20 ongoing alerts https://wakecall.example/alerts\n",
+			"; still open: topic shop.orders.0: the endpoint is failing\n",
+		} {
+			if !strings.Contains(all, want) {
+				t.Errorf("no mail says %q:%s", want, all)
 			}
 		}
 	})
@@ -130,7 +173,7 @@ func TestWhatIsCriticalIsReportedWithinAMinute(t *testing.T) {
 		for topic, from := range began {
 			title := "topic " + topic + ": the endpoint is failing"
 			for _, to := range []string{ann, "bob@test.example"} {
-				if after := d.told(to, title+" (critical, since"); after < from || after > from+time.Minute {
+				if after := d.toldNew(to, title); after < from || after > from+time.Minute {
 					t.Errorf("%s: %s fails after %s, reported after %s", to, topic, from, after)
 				}
 				if after := d.told(to, title+": 2000"); after < from+lasts || after > from+lasts+time.Minute {
@@ -237,7 +280,7 @@ func TestAnOutageIsOverEvenIfTheShardIsSlow(t *testing.T) {
 		}
 		d.pass(t, 10*time.Minute)
 		mails := d.mails("ann@test.example")
-		if len(mails) != 2 || mails[1].Subject() != "[Wakecall h1: critical] resolved: shard a is down" ||
+		if len(mails) != 2 || mails[1].Subject() != "[Wakecall h1: warning] resolved: shard a is down; still open: shard a is slow" ||
 			!strings.Contains(mails[1].Text(), "shard a is slow: p99 1s") || mails[1].At.Sub(d.began) > 2*time.Minute {
 			t.Errorf("the mails are%s", d.log("ann@test.example"))
 		}
