@@ -67,6 +67,27 @@ func TestRedriveStopsByItself(t *testing.T) {
 	s.Shows("/tasks/1", "10 个中有 5 个再次失败")
 }
 
+// TestAStoppedRedriveIsContinued with the jobs that it has not re-driven, and links those that failed again.
+func TestAStoppedRedriveIsContinued(t *testing.T) {
+	t.Parallel()
+	q := admintest.NewDeadQueue("shop.close", 250)
+	q.Fate = func(_, id string) *store.Job { return &store.Job{ID: id, State: store.Delayed, Attempts: 1} }
+	s := admintest.OpenDead(t, q)
+	s.Post("/dead/redrive", "topic", "shop.close", "staged", "on", "rate", "7", "stop_above", "20")
+	stopped := finished(s, 1)
+	s.Shows("/tasks/1", `action="/tasks/1/continue"`, `href="/dead?topic=shop.close">10 failed again`)
+	if body := s.As("look").Shows("/tasks/1"); strings.Contains(body, "/continue") {
+		t.Error("a viewer may continue it")
+	}
+	s.As("ops")
+	s.Post("/tasks/1/continue")
+	next := finished(s, 2)
+	if p := next.Params; p.Rate != 7 || !p.Staged || p.Filter.Topic != "shop.close" ||
+		!p.Filter.Until.Equal(stopped.CreatedAt) {
+		t.Errorf("continued by %+v of %+v", next, stopped)
+	}
+}
+
 func TestRedriveWithFilter(t *testing.T) {
 	t.Parallel()
 	q := admintest.NewDeadQueue("a", 20)

@@ -22,6 +22,7 @@ func (h *Handler) tasksRoutes(g *echo.Group) {
 	g.GET("/tasks", h.tasksPage)
 	g.GET("/tasks/:id", h.taskPage)
 	g.POST("/tasks/:id/cancel", page.Need(account.RoleOperator, h.taskCancel))
+	g.POST("/tasks/:id/continue", page.Need(account.RoleOperator, h.taskContinue))
 	h.Hub.Register("tasks", tasksEvery, "partials/tasks_rows", func(ctx context.Context, _ string) (any, error) {
 		return h.Tasks.Store.ListTasks(ctx, tasksShown)
 	})
@@ -80,4 +81,26 @@ func (h *Handler) taskCancel(c echo.Context) error {
 	}
 	h.Flashes.Add(c, "info", text)
 	return h.Pages.Redirect(c, h.Pages.Below("/tasks", strconv.FormatUint(id, 10)))
+}
+
+// taskContinue starts a task with what a re-drive that ended early has left.
+func (h *Handler) taskContinue(c echo.Context) error {
+	id, err := taskID(c)
+	if err != nil {
+		return err
+	}
+	t, err := h.Tasks.Store.GetTask(c.Request().Context(), id)
+	if err != nil {
+		return err
+	}
+	below := h.Pages.Below("/tasks", strconv.FormatUint(id, 10))
+	if !t.Stuck() {
+		h.Flashes.Add(c, "info", "tasks.has_ended")
+		return h.Pages.Redirect(c, below)
+	}
+	next, err := h.Tasks.Start(c.Request().Context(), page.Actor(c), t.Rest())
+	if err != nil {
+		return h.refuse(c, err, below)
+	}
+	return h.Pages.Redirect(c, h.Pages.Below("/tasks", next))
 }

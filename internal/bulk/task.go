@@ -85,6 +85,22 @@ type Storage interface {
 // Open reports whether the task has not ended.
 func (t *Task) Open() bool { return t.State == Queued || t.State == Running }
 
+// Stuck reports whether the task is a re-drive that ended before it had re-driven all its jobs.
+func (t *Task) Stuck() bool {
+	return t.Kind == Retry && !t.Open() && t.State != Done && t.Done < t.Total
+}
+
+// Rest returns what a re-drive that ended early has left: the jobs that were dead before it, without those that failed
+// again.
+func (t *Task) Rest() Params {
+	p := Params{Filter: t.Params.Filter, Action: t.Params.Action, Rate: t.Params.Rate, Staged: t.Params.Staged,
+		StopAbove: t.Params.StopAbove}
+	if p.Filter.Until.IsZero() || p.Filter.Until.After(t.CreatedAt) {
+		p.Filter.Until = t.CreatedAt
+	}
+	return p
+}
+
 // silence is how long an open task may go without an update before its process is presumed to have stopped.
 const silence = time.Minute
 
