@@ -126,7 +126,7 @@ func (d *badDay) isCleared(f *foretold) {
 	}
 }
 
-var mailSays = regexp.MustCompile(`(cleared in about [0-9hms]+|never cleared [^;,(]*|unknown when cleared: [^;,(]*)`)
+var mailSays = regexp.MustCompile(`(cleared in about [0-9hms]+|never cleared [^;,(|]*|unknown when cleared: [^;,(|]*)`)
 
 func secondWord(line string) string {
 	if words := strings.Fields(line); len(words) > 1 {

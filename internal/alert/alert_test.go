@@ -273,7 +273,8 @@ func TestAMailNamesItsSeverityInstallationAndLinks(t *testing.T) {
 	}
 	for _, want := range []string{
 		`<a href="http://admin.example/shards">shard a is down: `, `critical</td></tr>`,
-		`<a href="http://admin.example/topics/shop.orders">topic shop.orders is late: `, `10 jobs</td>`, `warning</td></tr>`,
+		`<a href="http://admin.example/topics/shop.orders">topic shop.orders is late: `,
+		`10 jobs</td>`, `warning</td></tr>`,
 	} {
 		if !strings.Contains(string(html), want) {
 			t.Errorf("the mail lacks %s:\n%s", want, html)

@@ -48,7 +48,8 @@ func (a *Alerts) compose(n *news, say Say, now time.Time) *Message {
 		m.add(say("alerts.part_over"), a.overLines(n, say), most, say)
 		if len(n.still) > 0 {
 			all := link(a.opts.AdminURL, &Alert{})
-			m.add("", []Line{{say("alerts.part_still", len(n.still)), all, strings.TrimRight(" "+all, " "), nil}}, most, say)
+			text := strings.TrimRight(" "+all, " ")
+			m.add("", []Line{{Title: say("alerts.part_still", len(n.still)), Link: all, Text: text}}, most, say)
 		}
 		m.add(say("alerts.part_dead"), a.deadLines(n.dead, say), most, say)
 		if len(m.Text()) <= maxText {
@@ -146,12 +147,19 @@ func (a *Alerts) rows(list []Alert, terse bool, say Say) (lines []Line) {
 	for _, x := range list {
 		what := x.causes(say)
 		if c := x.Current()[0]; terse {
-			if what = what[:1]; c.answered() && !c.Recovering {
+			what = what[:1]
+			switch {
+			case c.Recovering:
+			case c.answered():
 				what[0] = say("alerts.endpoint", c.answer(say))
+			case !c.Forecast.IsZero(): // the jobs have a cell of their own
+				what[0] = c.Forecast.Say(say, brief)
 			}
 		}
-		cells := []string{x.Title(say) + ": " + strings.Join(what, "; "), "", say("alerts.row_since", instant(x.since())),
-			say("alerts.severity_" + x.Severity)}
+		cells := []string{
+			x.Title(say) + ": " + strings.Join(what, "; "), "", say("alerts.row_since", instant(x.since())),
+			say("alerts.severity_" + x.Severity),
+		}
 		if n := x.jobs(); n > 0 {
 			cells[1] = say("alerts.row_jobs", n)
 		}

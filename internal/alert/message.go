@@ -105,7 +105,8 @@ func (m *Message) parts() []Part {
 			for i, cell := range line.Cells {
 				cells[i] = printable.Line(cell)
 			}
-			safe.Lines = append(safe.Lines, Line{printable.Line(line.Title), line.Link, printable.Line(line.Text), cells})
+			line.Title, line.Text, line.Cells = printable.Line(line.Title), printable.Line(line.Text), cells
+			safe.Lines = append(safe.Lines, line)
 		}
 		list = append(list, safe)
 	}

@@ -39,7 +39,8 @@ func TestEachCauseHasItsOwnTimes(t *testing.T) {
 		}
 		for _, want := range []string{
 			"shard a is slow: p99 1s | since " + clock(0) + " | warning",
-			"shard a is down: connection <refused>; p99 1s (since " + clock(0) + ") | since " + clock(died) + " | critical",
+			"shard a is down: connection <refused>; p99 1s (since " + clock(0) + ") | since " +
+				clock(died) + " | critical",
 			"shard a is down: " + clock(died) + " to " + clock(back-defaultEvery) + ", lasted 29m55s",
 			"shard a is slow: " + clock(0) + " to " + clock(back+5*time.Minute-defaultEvery) + ", lasted 47m55s",
 		} {
