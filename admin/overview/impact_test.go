@@ -27,7 +27,8 @@ func (*waiting) Counts(context.Context) (map[string]store.Stats, error) {
 type slopes struct{ admintest.FixedHistory }
 
 func (slopes) Series(_ context.Context, series, _ string) (history.Points, error) {
-	levels := map[string][]float64{"grows": {100, 1000}, "over": {100, 1000}, "shrinks": {900, 7}, "stays": {40, 41}, "shard/s1": {500, 500}}
+	levels := map[string][]float64{"grows": {100, 1000}, "over": {100, 1000},
+		"shrinks": {900, 7}, "stays": {40, 41}, "shard/s1": {500, 500}}
 	l, known := levels[series]
 	if !known {
 		return history.Points{}, errors.New("the database is away")
@@ -55,7 +56,8 @@ func TestEachProblemSaysHowBadItIs(t *testing.T) {
 	s.AddTopic("over")
 	for _, a := range []alert.Alert{
 		{Topic: "grows", Kind: "no_consumer"}, {Topic: "shrinks", Kind: "no_consumer"},
-		{Topic: "over", Kind: "late"}, {Topic: "stays", Kind: "dead"}, {Topic: "gone", Kind: "topic_unknown"}, {Shard: "s1", Kind: "shard_down"}, {Shard: "s2", Kind: "shard_down"},
+		{Topic: "over", Kind: "late"}, {Topic: "stays", Kind: "dead"}, {Topic: "gone", Kind: "topic_unknown"},
+		{Shard: "s1", Kind: "shard_down"}, {Shard: "s2", Kind: "shard_down"},
 	} {
 		a.Key, a.Severity, a.BeganAt = "topic/"+a.Topic+a.Shard, alert.Critical, time.Now().Add(-12*time.Minute)
 		a.Causes = []alert.Cause{{Kind: a.Kind, Severity: alert.Critical, N: 1}}

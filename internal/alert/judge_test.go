@@ -237,12 +237,14 @@ func TestABreakerThatClosedWhileTheEndpointFailsIsFound(t *testing.T) {
 		}
 		round(0, 0)
 		w.limits["a"] = observe.TopicLimits{Failures: 10, BreakerOpen: time.Now().Add(time.Minute)}
-		if got := round(0, 10); got != "the endpoint returns 503: 10 calls in a row failed; only one probe at a time is sent" {
+		const open = "the endpoint returns 503: 10 calls in a row failed; only one probe at a time is sent"
+		if got := round(0, 10); got != open {
 			t.Errorf("open: %q", got)
 		}
 		w.limits["a"] = observe.TopicLimits{}
 		for range 24 { // two minutes
-			if got := round(22, 78); !strings.HasPrefix(got, "the endpoint returns 503: ") || strings.Contains(got, "probe") {
+			got := round(22, 78)
+			if !strings.HasPrefix(got, "the endpoint returns 503: ") || strings.Contains(got, "probe") {
 				t.Fatalf("closed, and 78 of 100 calls fail: %q", got)
 			}
 		}

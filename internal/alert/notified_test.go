@@ -280,7 +280,8 @@ func TestAnOutageIsOverEvenIfTheShardIsSlow(t *testing.T) {
 		}
 		d.pass(t, 10*time.Minute)
 		mails := d.mails("ann@test.example")
-		if len(mails) != 2 || !strings.HasSuffix(mails[1].Subject(), ": warning] resolved: shard a is down; still open: shard a is slow") ||
+		if len(mails) != 2 ||
+			!strings.HasSuffix(mails[1].Subject(), "warning] resolved: shard a is down; still open: shard a is slow") ||
 			!strings.Contains(mails[1].Text(), "shard a is slow: p99 1s") || mails[1].At.Sub(d.began) > 2*time.Minute {
 			t.Errorf("the mails are%s", d.log("ann@test.example"))
 		}
