@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -284,6 +285,31 @@ func TestAnswerThatIsNotWakecalls(t *testing.T) {
 	c, _ := newServer(t, 200, "hello")
 	if _, err := c.Get(context.Background(), "t", "x"); err == nil {
 		t.Error("no error")
+	}
+}
+
+// TestNoBodyHidesOtherJobs: bodies are not decoded, so one that no program can read costs no other job of its batch.
+func TestNoBodyHidesOtherJobs(t *testing.T) {
+	list, err := os.ReadFile("../test/testdata/bodies.tsv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var bodies, jobs []string
+	for line := range strings.Lines(string(list)) {
+		_, body, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		encoded, _ := json.Marshal([]byte(body))
+		bodies = append(bodies, body, body)
+		jobs = append(jobs, `{"lease":"l","body":`+body+`}`, `{"lease":"l","body_base64":`+string(encoded)+`}`)
+	}
+	c, _ := newServer(t, 200, `{"jobs":[`+strings.Join(jobs, ",")+`]}`)
+	got, err := c.Reserve(t.Context(), Reserve{Topics: []string{"t"}, Max: 100})
+	if err != nil || len(got) != len(bodies) {
+		t.Fatalf("%d jobs, %v", len(got), err)
+	}
+	for i, job := range got {
+		if string(job.Payload()) != bodies[i] {
+			t.Errorf("the body is %.80s, want %.80s", job.Payload(), bodies[i])
+		}
 	}
 }
 

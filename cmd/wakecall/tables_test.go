@@ -135,9 +135,10 @@ func TestBarsShowTheRemainingJobs(t *testing.T) {
 func TestBinaryBodies(t *testing.T) {
 	for want, j := range map[string]client.Job{
 		"too long to be remembered":                             {BodyGone: true},
-		"3 bytes of binary data (in base64 with --output json)": {BodyBase64: []byte{0, 1, 2}},
-		`{"a":1}`: {Body: []byte(`{"a":1}`)},
-		"":        {},
+		"3 bytes of binary data (in base64 with --output json)": {BodyBase64: []byte{0xff, 1, 2}},
+		`{"a":1}`:       {Body: []byte(`{"a":1}`)},
+		`{"a":1,"a":2}`: {BodyBase64: []byte(`{"a":1,"a":2}`)},
+		"":              {},
 	} {
 		if got := shownBody(&j); got != want {
 			t.Errorf("%+v is shown as %q, want %q", j, got, want)
