@@ -114,8 +114,8 @@ func isJSON(contentType string) bool {
 	return kind == "" || kind == "application/json" || strings.HasSuffix(kind, "+json")
 }
 
-// isPortable reports whether a body is JSON that every reader accepts: I-JSON (RFC 7493) of at most maxDepth levels. Its
-// names are unique, its strings are text, and its numbers have the size of a double; they may have more digits.
+// isPortable reports whether a body is JSON that every reader accepts: I-JSON (RFC 7493) of at most maxDepth levels.
+// Its names are unique, its strings are text, and its numbers have the size of a double; they may have more digits.
 func isPortable(body []byte) bool {
 	if !jsontext.Value(body).IsValid() || tooDeep(body) {
 		return false

@@ -57,8 +57,7 @@ func (h *Handler) gettingStarted(live *overviewLive) *gettingStarted {
 	if len(names) > 0 {
 		g.Topic, topic = names[0], names[0]
 	}
-	token := "$(cat " + h.TokenFile + ")"
-	g.Curl = page.CurlLine(h.APIURL, topic, token, `{"body":{"hello":"world"},"delay":"5s"}`)
+	g.Curl = page.FirstCurl(h.APIURL, topic, h.TokenFile)
 	return g
 }
 

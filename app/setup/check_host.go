@@ -58,7 +58,8 @@ func checkDir(what, dir string) Finding {
 	}
 	if err := tryWrite(at); err != nil {
 		return failedErr(what, err,
-			fmt.Sprintf("Give it to this user (chown %d %s), or set %s to another directory", os.Getuid(), at, what))
+			fmt.Sprintf("Give it to this user (chown %d %s), or set %s to another directory", os.Getuid(),
+				printable.Word(at), what))
 	}
 	free, _, err := disk.Space(at)
 	if err != nil {

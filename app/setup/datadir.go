@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/internal/log/printable"
 	"github.com/wakecall/wakecall/master/child"
 )
 
@@ -56,7 +57,7 @@ func foreign(path string, info fs.FileInfo) error {
 	owner := int(info.Sys().(*syscall.Stat_t).Uid)
 	if us := os.Geteuid(); owner != us && owner != 0 {
 		return fmt.Errorf("%s belongs to user %d, and Wakecall runs as user %d: run it as that user, or give it to "+
-			"this one (chown -R %[3]d %[1]s)", path, owner, us)
+			"this one (chown -R %[3]d %[4]s)", path, owner, us, printable.Word(path))
 	}
 	return nil
 }

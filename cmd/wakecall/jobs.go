@@ -115,7 +115,7 @@ func jobTable(w io.Writer, page *client.Page, now time.Time) error {
 	if err != nil || page.Next == "" {
 		return err
 	}
-	_, err = fmt.Fprintf(w, "more jobs: add --cursor %s\n", printable.Line(page.Next))
+	_, err = fmt.Fprintf(w, "more jobs: add --cursor %s\n", printable.Word(page.Next))
 	return err
 }
 

@@ -132,6 +132,20 @@ func TestBarsShowTheRemainingJobs(t *testing.T) {
 	}
 }
 
+// TestSearchPrintsCommandsToPaste: an id of another system neither runs code nor is a flag.
+func TestSearchPrintsCommandsToPaste(t *testing.T) {
+	for id, want := range map[string]string{
+		"order-42": "wakecall get t order-42\n", "x; id": "wakecall get t 'x; id'\n", "$(id)": "wakecall get t '$(id)'\n",
+		"--config=x": "wakecall get -- t '--config=x'\n",
+	} {
+		var out strings.Builder
+		r := &client.SearchReport{Stored: []client.StoredJob{{Topic: "t", ID: id, State: "ready"}}}
+		if err := (&program{}).showSearch(&out, id, r); err != nil || !strings.Contains(out.String(), "is ready: "+want) {
+			t.Errorf("%s: %v, printed %s", id, err, out.String())
+		}
+	}
+}
+
 func TestBinaryBodies(t *testing.T) {
 	for want, j := range map[string]client.Job{
 		"too long to be remembered":                             {BodyGone: true},
