@@ -250,6 +250,7 @@ func plainASCII(s string) bool {
 var ownHeaders = map[string]bool{
 	"host": true, "content-length": true, "content-type": true, "transfer-encoding": true, "connection": true,
 	"user-agent": true, "trailer": true, "te": true, "upgrade": true, "keep-alive": true, "expect": true,
+	"accept-encoding": true,
 }
 
 func (t *Topic) validHeaders() error { return ValidHeaders(t.Headers) }
