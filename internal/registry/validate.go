@@ -19,6 +19,7 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/net/http/httpguts"
+	"golang.org/x/net/idna"
 
 	"github.com/wakecall/wakecall/internal/message"
 )
@@ -216,11 +217,11 @@ func (t *Topic) validURL() error {
 		return Malformed(field, "field.url")
 	}
 	switch {
-	case u.User != nil:
+	case u.User != nil || strings.Contains(u.Opaque, "@"):
 		return Malformed(field, "field.url_user")
 	case u.Scheme != "http" && u.Scheme != "https":
 		return Malformed(field, "field.url_scheme", s)
-	case u.Hostname() == "":
+	case u.Hostname() == "" || !plainASCII(sentHost(u)):
 		return Malformed(field, "field.url_host", s)
 	case strings.Contains(s, "#"):
 		return Malformed(field, "field.url_fragment", s)
@@ -229,6 +230,36 @@ func (t *Topic) validURL() error {
 		return Malformed(field, "field.url_port", u.Port())
 	}
 	return nil
+}
+
+// sentHost returns the host of a URL as DNS has it (UTS 46), with the port. A host that cannot be mapped is unchanged.
+func sentHost(u *url.URL) string {
+	host, err := idna.Lookup.ToASCII(u.Hostname())
+	if plainASCII(u.Host) || err != nil {
+		return u.Host
+	}
+	if u.Port() != "" {
+		host += ":" + u.Port()
+	}
+	return host
+}
+
+// sentURL returns a valid URL in the form in which it is sent: ASCII only. Endpoints answer 400 to other bytes.
+func sentURL(s string) string {
+	u, err := url.Parse(s)
+	if err != nil || plainASCII(s) && plainASCII(u.Host) {
+		return s
+	}
+	var query strings.Builder
+	for _, c := range []byte(u.RawQuery) {
+		if c < utf8.RuneSelf {
+			query.WriteByte(c)
+		} else {
+			fmt.Fprintf(&query, "%%%02X", c)
+		}
+	}
+	u.Host, u.RawQuery = sentHost(u), query.String()
+	return u.String()
 }
 
 func validType(s string) error {
