@@ -2,11 +2,16 @@ package shards
 
 import (
 	"context"
+	"errors"
+	"net"
+	"syscall"
 	"time"
 
 	"github.com/wakecall/wakecall/internal/alert/health"
+	"github.com/wakecall/wakecall/internal/callback"
 	"github.com/wakecall/wakecall/internal/message"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // shardCheck is one result of a connection test.
@@ -17,7 +22,7 @@ type shardCheck struct {
 
 type shardTest struct {
 	Up     bool
-	Err    string // the error of Redis or the network
+	Err    message.Message
 	Checks []shardCheck
 }
 
@@ -30,11 +35,14 @@ func (h *Handler) testShard(ctx context.Context, s registry.Shard) shardTest {
 	s.State = registry.ShardActive
 	shard, closeShard, err := h.Open(ctx, s)
 	if err != nil {
-		return shardTest{Err: err.Error()}
+		return shardTest{Err: message.Plain(err.Error())}
 	}
 	defer closeShard()
+	if _, _, err := shard.Ping(ctx); err != nil {
+		return shardTest{Err: failure(err)}
+	}
 	state, problems := health.Try(ctx, shard)
-	t := shardTest{Up: state.Up, Err: state.Err}
+	t := shardTest{Up: state.Up, Err: message.Plain(state.Err)}
 	if !state.Up {
 		return t
 	}
@@ -43,6 +51,26 @@ func (h *Handler) testShard(ctx context.Context, s registry.Shard) shardTest {
 		t.Checks = append(t.Checks, shardCheck{severityColor(p.Severity), p.Says()})
 	}
 	return t
+}
+
+// failure says why there was no connection. It never quotes what was received: it may come from any server that this
+// host reaches.
+func failure(err error) message.Message {
+	var dns *net.DNSError
+	var timed net.Error
+	switch {
+	case errors.Is(err, callback.ErrBlocked):
+		return message.New("shards.fail_blocked")
+	case store.Refused(err):
+		return message.New("shards.fail_login")
+	case errors.As(err, &dns):
+		return message.New("shards.fail_name")
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return message.New("shards.fail_refused")
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timed) && timed.Timeout():
+		return message.New("shards.fail_timeout")
+	}
+	return message.New("shards.fail_redis")
 }
 
 func severityColor(s health.Severity) string {

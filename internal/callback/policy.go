@@ -2,6 +2,7 @@ package callback
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -50,8 +51,20 @@ func in(a netip.Addr, ps []netip.Prefix) bool {
 	return slices.ContainsFunc(ps, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// blockedError is returned for an address that must not be called.
+// Control refuses connections to addresses that nothing may call, whatever callback.networks says: ErrBlocked. It is
+// the Control of dialers for other things than callbacks.
+func Control(ctx context.Context, network, address string, c syscall.RawConn) error {
+	return (&policy{private: true}).control(ctx, network, address, c)
+}
+
+// ErrBlocked is returned for an address that must not be called.
+var ErrBlocked = errors.New("address not allowed")
+
+// blockedError is an ErrBlocked.
 type blockedError struct{ addr netip.Addr }
+
+// Is implements errors.Is.
+func (e *blockedError) Is(target error) bool { return target == ErrBlocked }
 
 func (e *blockedError) Error() string {
 	return "calls to " + e.addr.String() + " are not allowed (link-local, metadata and multicast addresses never are;" +
