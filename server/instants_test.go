@@ -40,7 +40,7 @@ func TestInstants(t *testing.T) {
 			changed := map[bool]int{true: 200, false: status}[status == 201]
 			a.do("PATCH", orders+"/z", `{"due_at":`+value+`}`).want(changed)
 			batch := a.do("POST", "/v1/jobs", `{"jobs":[{"topic":"shop.orders","body":1,"due_at":`+value+`}]}`).want(200)
-			if refused := strings.Contains(string(batch.body), `"error"`); refused != (status != 201) {
+			if refused := strings.Contains(batch.body, `"error"`); refused != (status != 201) {
 				t.Errorf("batch: %s", batch.body)
 			}
 		})
@@ -77,7 +77,7 @@ func TestExpiryAfterDueTime(t *testing.T) {
 		}
 		member := fmt.Sprintf(`{"jobs":[{"topic":"shop.orders","body":1,%s}]}`, tt.fields)
 		batch := a.do("POST", "/v1/jobs", member).want(200)
-		if refused := strings.Contains(string(batch.body), `"error"`); refused != (tt.status != 201) {
+		if refused := strings.Contains(batch.body, `"error"`); refused != (tt.status != 201) {
 			t.Errorf("batch with %s: %s", tt.fields, batch.body)
 		}
 	}

@@ -220,8 +220,8 @@ func transmit(c *smtp.Client, from, to string, text io.WriterTo) error {
 	return w.Close()
 }
 
-// id returns the Message-ID of a mail to one recipient, which is the same whenever it is sent again. Some servers refuse
-// a mail without it, others make a new one each time.
+// id returns the Message-ID of a mail to one recipient, which is the same whenever it is sent again. Some servers
+// refuse a mail without one.
 func (m *Message) id(to string) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d\x00%s", to, m.At.UnixNano(), m.Text()))
 	return "<" + hex.EncodeToString(sum[:16]) + "@wakecall>"
