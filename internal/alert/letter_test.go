@@ -75,3 +75,13 @@ func TestDomainsOfAddressesAreMapped(t *testing.T) {
 		t.Errorf("from %s to %s", h.Get("From"), h.Get("To"))
 	}
 }
+
+// An admin learns nothing about link-local servers by a test mail.
+func TestMailServersObeyTheAddressPolicy(t *testing.T) {
+	t.Parallel()
+	m := Mail{Host: "169.254.1.1", Port: 25, TLS: TLSNone, From: "w@test.example"}
+	if err := SendMail(t.Context(), m, "ops@test.example", testMessage(t)); err == nil ||
+		!strings.Contains(err.Error(), "not allowed") {
+		t.Error(err)
+	}
+}

@@ -24,6 +24,8 @@ import (
 	gomail "github.com/go-mail/mail/v2"
 	"github.com/hashicorp/go-retryablehttp"
 	"golang.org/x/net/idna"
+
+	"github.com/wakecall/wakecall/internal/callback"
 )
 
 // sendTimeout limits each step of sending. A whole conversation may take at most three times as long. Tests shorten it.
@@ -45,7 +47,7 @@ func SendMail(ctx context.Context, s Mail, to string, m *Message) error {
 
 // connect calls use with a connection to the server, which it closes when ctx ends.
 func (m *Mail) connect(ctx context.Context, use func(net.Conn) error) error {
-	d := net.Dialer{Timeout: sendTimeout}
+	d := net.Dialer{Timeout: sendTimeout, ControlContext: callback.Control}
 	conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(m.Host, strconv.Itoa(m.Port)))
 	if err != nil {
 		return err

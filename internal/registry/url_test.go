@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -8,7 +9,7 @@ import (
 // A callback URL is stored as it is sent: endpoints refuse other bytes, and DNS knows only the mapped host.
 func TestCallbackURLIsStoredAsItIsSent(t *testing.T) {
 	t.Parallel()
-	for typed, stored := range map[string]string{
+	for from, to := range map[string]string{
 		"https://shop.example/a?b=c":                "https://shop.example/a?b=c",
 		"https://Shop.example/a%2Fb?x=%zz&y=a+b":    "https://Shop.example/a%2Fb?x=%zz&y=a+b",
 		"https://shop.example/cb?city=Zürich&a=%20": "https://shop.example/cb?city=Z%C3%BCrich&a=%20",
@@ -18,10 +19,26 @@ func TestCallbackURLIsStoredAsItIsSent(t *testing.T) {
 		"http://my_service:8080/":                   "http://my_service:8080/",
 		"http://[::1]:8080/ü":                       "http://[::1]:8080/%C3%BC",
 	} {
-		if got := sentURL(typed); got != stored {
-			t.Errorf("%s is stored as %s, want %s", typed, got, stored)
+		if got := sentURL(from); got != to {
+			t.Errorf("%s is stored as %s, want %s", from, got, to)
 		}
 	}
+	const typed, stored = "https://bücher.example/?x=ü", "https://xn--bcher-kva.example/?x=%C3%BC"
+	file, err := DecodeTopic("shop.close", []byte(`{"callback_url":"`+typed+`"}`))
+	if err != nil || file.CallbackURL != stored {
+		t.Fatalf("a file's topic has %+v, %v", file, err)
+	}
+	r := open(t, Options{DSN: "sqlite:" + filepath.Join(t.TempDir(), "r.db")})
+	x := topic("shop.close")
+	x.CallbackURL = typed
+	put(t, r, x)
+	if got := r.Snapshot().Topics.Get("shop.close").CallbackURL; got != stored {
+		t.Errorf("stored %s, want %s", got, stored)
+	}
+	if done, err := r.PutTopics(t.Context(), "me", []Topic{x}); err != nil || done[0] != TopicUnchanged {
+		t.Errorf("put again: %v, %v", done, err)
+	}
+
 	topic := NewTopic("shop.close")
 	for _, refused := range []string{"https://a\u200d\u200db\u2f00.example/", "https://xn--ü.example/"} {
 		if topic.CallbackURL = refused; topic.Validate() == nil {
