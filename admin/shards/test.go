@@ -2,9 +2,6 @@ package shards
 
 import (
 	"context"
-	"errors"
-	"net"
-	"syscall"
 	"time"
 
 	"github.com/wakecall/wakecall/internal/alert/health"
@@ -56,21 +53,10 @@ func (h *Handler) testShard(ctx context.Context, s registry.Shard) shardTest {
 // failure says why there was no connection. It never quotes what was received: it may come from any server that this
 // host reaches.
 func failure(err error) message.Message {
-	var dns *net.DNSError
-	var timed net.Error
-	switch {
-	case errors.Is(err, callback.ErrBlocked):
-		return message.New("shards.fail_blocked")
-	case store.Refused(err):
+	if store.Refused(err) {
 		return message.New("shards.fail_login")
-	case errors.As(err, &dns):
-		return message.New("shards.fail_name")
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return message.New("shards.fail_refused")
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timed) && timed.Timeout():
-		return message.New("shards.fail_timeout")
 	}
-	return message.New("shards.fail_redis")
+	return message.New("shards.fail_" + callback.Reason(err))
 }
 
 func severityColor(s health.Severity) string {

@@ -2,7 +2,6 @@ package callback
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -51,20 +50,14 @@ func in(a netip.Addr, ps []netip.Prefix) bool {
 	return slices.ContainsFunc(ps, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// Control refuses connections to addresses that nothing may call, whatever callback.networks says: ErrBlocked. It is
-// the Control of dialers for other things than callbacks.
+// Control refuses connections to addresses that nothing may call, whatever callback.networks says. It is the Control of
+// dialers for other things than callbacks.
 func Control(ctx context.Context, network, address string, c syscall.RawConn) error {
 	return (&policy{private: true}).control(ctx, network, address, c)
 }
 
-// ErrBlocked is returned for an address that must not be called.
-var ErrBlocked = errors.New("address not allowed")
-
-// blockedError is an ErrBlocked.
+// blockedError is returned for an address that must not be called.
 type blockedError struct{ addr netip.Addr }
-
-// Is implements errors.Is.
-func (e *blockedError) Is(target error) bool { return target == ErrBlocked }
 
 func (e *blockedError) Error() string {
 	return "calls to " + e.addr.String() + " are not allowed (link-local, metadata and multicast addresses never are;" +

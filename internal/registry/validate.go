@@ -244,21 +244,15 @@ func sentHost(u *url.URL) string {
 	return host
 }
 
+var notASCII = regexp.MustCompile(`[^\x00-\x7f]+`)
+
 // sentURL returns a valid URL in the form in which it is sent: ASCII only. Endpoints answer 400 to other bytes.
 func sentURL(s string) string {
 	u, err := url.Parse(s)
 	if err != nil || plainASCII(s) && plainASCII(u.Host) {
 		return s
 	}
-	var query strings.Builder
-	for _, c := range []byte(u.RawQuery) {
-		if c < utf8.RuneSelf {
-			query.WriteByte(c)
-		} else {
-			fmt.Fprintf(&query, "%%%02X", c)
-		}
-	}
-	u.Host, u.RawQuery = sentHost(u), query.String()
+	u.Host, u.RawQuery = sentHost(u), notASCII.ReplaceAllStringFunc(u.RawQuery, url.QueryEscape)
 	return u.String()
 }
 
