@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Every way in reads instants alike: Unix seconds are refused, never taken for January 1970.
@@ -81,5 +83,9 @@ func TestExpiryAfterDueTime(t *testing.T) {
 			t.Errorf("batch with %s: %s", tt.fields, batch.body)
 		}
 	}
+	a.do("POST", orders, `{"id":"late","body":1}`).want(201)
+	a.jobs.fail = store.ErrExpires
+	a.do("PATCH", orders+"/late", `{"delay":60}`).problem(422, "due_at", "expires_at")
+	a.jobs.fail = nil
 	a.do("POST", "/v1/topics/shop.mail/jobs", `{"body":1,"expires_at":`+in(time.Second)+`}`).problem(422, "expires_at")
 }
