@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/app"
+	"github.com/wakecall/wakecall/internal/log"
 	"github.com/wakecall/wakecall/master/child"
 )
 
@@ -27,6 +28,7 @@ func run() int {
 	if child.Is() {
 		return child.Main(app.ChildRoles(version))
 	}
+	defer log.Stderr.Close()
 	s := watchSignals()
 	defer s.stop()
 	p := &program{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.Environ(), now: time.Now, signals: s}
