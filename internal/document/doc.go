@@ -1,0 +1,2 @@
+// Package document reads files that people write: text with or without a byte-order mark, and YAML of several documents.
+package document
