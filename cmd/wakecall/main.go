@@ -29,6 +29,9 @@ func run() int {
 		return child.Main(app.ChildRoles(version))
 	}
 	defer log.Stderr.Close()
+	if os.Getpid() == 1 {
+		defer reap(reapEvery)()
+	}
 	s := watchSignals()
 	defer s.stop()
 	p := &program{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.Environ(), now: time.Now, signals: s}
