@@ -31,12 +31,11 @@ func MakeDataDir(cfg *conf.Config) error {
 	return closeDirs(cfg.DataDir)
 }
 
-// Names that Wakecall opens in data_dir. Where nobody else can create files, those in openedInOpen may be links that the
-// user made.
+// Names that Wakecall opens in data_dir. Where nobody else can create files, its user may make links of openedInOpen.
 var (
 	openedAlways = []string{child.LockFile, "journal", "registry.db"}
-	openedInOpen = []string{"registry.db-wal", "registry.db-shm", "registry.db-journal", "registry-snapshot.json", "redis",
-		"tasks", "secret-key", registry.TokenFile, registry.PasswordFile, "alerts.json", master.ControlSocket}
+	openedInOpen = []string{"registry.db-wal", "registry.db-shm", "registry.db-journal", "registry-snapshot.json",
+		"redis", "tasks", "secret-key", registry.TokenFile, registry.PasswordFile, "alerts.json", master.ControlSocket}
 )
 
 // foreignDataDir returns an error if a directory, or what is opened in it by its name, leads to other people's files or

@@ -97,7 +97,8 @@ func (c *boundedConn) scan(b []byte) {
 		c.line = append(c.line, b[:min(end, maxLine-len(c.line))]...)
 		c.spend(int64(end))
 		if c.long += end; c.long > longestLine {
-			c.err = fmt.Errorf("%s replies with a line of more than %d MiB: is it the right address?", c.addr, longestLine>>20)
+			c.err = fmt.Errorf("%s replies with a line of more than %d MiB: is it the right address?",
+				c.addr, longestLine>>20)
 		}
 		if b = b[end:]; whole {
 			c.announced()

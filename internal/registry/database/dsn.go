@@ -46,9 +46,8 @@ func sqlitePath(rest string) (string, error) {
 	return path, nil
 }
 
-// mysqlConfig returns the driver's configuration. User and password may be percent-encoded, as in the URL of a Redis. It
-// replaces the driver's errors, because they may contain the
-// password.
+// mysqlConfig returns the driver's configuration. User and password may be percent-encoded, as in the URL of a Redis.
+// The driver's errors are replaced, because they may contain the password.
 func mysqlConfig(dsn string) (*mysqldriver.Config, error) {
 	c, err := mysqldriver.ParseDSN(dsn)
 	if err != nil {
