@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"regexp"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -21,60 +22,31 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("line %d: %s", e.Line, e.Message) }
 
+// Markers of documents are at the beginning of a line, also within a text of several lines. A document without content
+// has nothing but comments and directives.
+var (
+	marker  = regexp.MustCompile(`(?m)^(---|\.\.\.)([ \t\r]|$)`)
+	content = regexp.MustCompile(`(?m)^[ \t]*[^#%\s]`)
+)
+
 // YAML returns the documents of a file that are not empty, or an *Error. It does not let the parser find them, which
 // drops all that follow one with nothing but a comment. The nodes have the lines of the file.
 func YAML(data []byte) (documents []ast.Node, err error) {
 	text := Text(data)
-	for _, p := range split(text) {
-		d, failed := parse(text[p.from:p.to], p.line)
-		if failed != nil {
-			failed.Document = len(documents) + 1
-			return nil, failed
+	begin, lines := 0, 0
+	for _, m := range append(marker.FindAllIndex(text, -1), []int{len(text), len(text)}) {
+		document := text[begin:m[0]]
+		if content.Match(document) {
+			d, failed := parse(document, lines)
+			if failed != nil {
+				failed.Document = len(documents) + 1
+				return nil, failed
+			}
+			documents = append(documents, d)
 		}
-		documents = append(documents, d)
+		begin, lines = m[1], lines+bytes.Count(document, []byte("\n"))
 	}
 	return documents, nil
-}
-
-// part is where a document is in a file; line is the number of lines before it.
-type part struct{ from, to, line int }
-
-// split finds the documents by their markers, which are at the beginning of a line also within a text of several lines.
-// What is before a document, such as a directive, is left out.
-func split(text []byte) (parts []part) {
-	var p part
-	full, lines := false, 0
-	for line := range bytes.Lines(text) {
-		content, begins := afterMarker(line, "---")
-		_, ends := afterMarker(line, "...")
-		if begins || ends {
-			if full {
-				parts = append(parts, p)
-			}
-			p, full = part{p.to, p.to, lines}, false
-		}
-		p.to += len(line)
-		lines++
-		switch content = bytes.TrimSpace(content); {
-		case ends:
-			p.from, p.line = p.to, lines
-		case len(content) > 0 && content[0] != '#' && line[0] != '%':
-			full = true
-		}
-	}
-	if full {
-		parts = append(parts, p)
-	}
-	return parts
-}
-
-// afterMarker returns what follows a marker at the beginning of a line, or the whole line.
-func afterMarker(line []byte, marker string) (rest []byte, found bool) {
-	rest, found = bytes.CutPrefix(line, []byte(marker))
-	if found && len(rest) > 0 && !bytes.ContainsAny(rest[:1], " \t\r\n") {
-		return line, false
-	}
-	return rest, found
 }
 
 // parse parses one document. A panic of the parser is an error, because a reload must survive any file.
