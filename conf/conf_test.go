@@ -152,6 +152,8 @@ func TestBadFiles(t *testing.T) {
 		"log:\n  level: info\nlog.level: warn":            `:3: 'log.level': unknown key`,
 		"a: &x 1":                                         `:1: a: expected a plain value, found the YAML type anchor`,
 		"timers: 1\n---\ntimers: 2":                       `:3: a second document`,
+		"timers: 1\n---\n# x\n---\ntimers: 2":             `:5: a second document`,
+		"timers: 010":                                     `must be a whole number`,
 		"timers: {":                                       `: invalid YAML`,
 		"- a":                                             `expected keys and values`,
 		"server:\n  addr: '127.0.0.1:99999'":              `server.addr: "127.0.0.1:99999" must be HOST:PORT`,
@@ -361,5 +363,20 @@ func TestTheListenersOfGateways(t *testing.T) {
 		{"gateways.new.addr", "127.0.0.1:11300"}}
 	if got := c.Listeners(); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// TestEveryFormOfAFileIsRead: with a byte-order mark, and behind a document with nothing but a comment.
+func TestEveryFormOfAFileIsRead(t *testing.T) {
+	for _, text := range []string{
+		"\ufefftimers: 3\n", "\xff\xfet\x00i\x00m\x00e\x00r\x00s\x00:\x00 \x003\x00", "---\n# Source\n---\ntimers: 3\n",
+	} {
+		file := filepath.Join(t.TempDir(), "wakecall.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if c, err := Load(LoadOptions{File: file}); err != nil || c.Timers != 3 {
+			t.Errorf("%q: %v", text, err)
+		}
 	}
 }

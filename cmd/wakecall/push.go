@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/wakecall/wakecall/client"
+	"github.com/wakecall/wakecall/internal/document"
 	"github.com/wakecall/wakecall/internal/log/printable"
 	"github.com/wakecall/wakecall/internal/registry"
 )
@@ -117,7 +118,7 @@ func (p *program) pushBody(f pushFlags, fromInput bool) ([]byte, error) {
 			return nil, fmt.Errorf("read the body: %w", err)
 		}
 		if f.ContentType == "" {
-			body = bytes.TrimSpace(body)
+			body = bytes.TrimSpace(document.Text(body))
 		}
 		return body, nil
 	case f.hasBody:

@@ -5,8 +5,9 @@
 -- ARGV    topic, id, allowed etags (see matches), 'change' or 'run', then for a change: due time ('' unchanged, '+ms'
 --         from now, or 'ms'), priority ('' unchanged), '1' with a new body, that body.
 -- Returns {now in µs, revision (0 when nothing was changed), 'none' (no such job), 'running', 'dead', 'other' (other
---         etag), 'expires' (it would expire before it is due) or the description of the job as it is now}. A run of a ready or running job has a revision, too: the
---         same call may have made it due before, and its answer was lost. For a running job it is the reservation's.
+--         etag), 'expires' (it would expire before it is due) or the description of the job as it is now}. A run of a
+--         ready or running job has a revision, too: the same call may have made it due before, and its answer was
+--         lost. For a running job it is the reservation's.
 -- Keeps   a changed job keeps its attempts and its creation time.
 local LONG = 448
 local topic, id, dueNow, when = ARGV[1], ARGV[2], ARGV[4] == 'run', ARGV[5]
