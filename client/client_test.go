@@ -407,6 +407,21 @@ func TestNewRefusesAnInvalidURL(t *testing.T) {
 
 // TestAWriteIsNotTurnedIntoARead: after a redirect with 301 or 302, net/http sends a GET, whose success would be
 // reported as that of the write.
+func TestThePasswordOfTheURLIsNotShown(t *testing.T) {
+	for _, url := range []string{"http://ann:hu%sh@h", "ann:hush@h", "ftp://ann:hush@h", "http://ann:hush/@h"} {
+		if _, err := New(Options{URL: url}); err == nil || strings.Contains(err.Error(), "hu") {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+	c, err := New(Options{URL: "http://ann:hush@127.0.0.1:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Get(t.Context(), "t", "x"); err == nil || strings.Contains(err.Error()+c.URL(), "hush") {
+		t.Errorf("%s: %v", c.URL(), err)
+	}
+}
+
 func TestAWriteIsNotTurnedIntoARead(t *testing.T) {
 	var methods []string
 	real := newClient(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -143,7 +143,9 @@ func splitNodes(list string) (urls []string) {
 
 // publicURL is the type of addresses that people can open.
 func publicURL() Type {
-	return matching(`^https?://[^/?#@\s]+(/[^?#\s]*)?$`, "must be an address like https://wakecall.example.com/admin/")
+	t := matching(`^https?://[^/?#@\s]+(/[^?#\s]*)?$`, "must be an address like https://wakecall.example.com/admin/")
+	t.mask = address.Mask // of a refused one
+	return t
 }
 
 func basePath() Type {

@@ -196,7 +196,7 @@ func (s *reserver) call(r *reservation, topic *registry.Topic, ttr time.Duration
 			out = callback.Outcome{Class: callback.Failure, Reason: "panic", Err: err}
 		}
 	}()
-	e, err := s.d.endpoints.of(topic, s.d.opts.Logger)
+	e, err := s.d.endpoint(topic)
 	if err != nil {
 		return callback.Outcome{Class: callback.Failure, Reason: uncallable, Err: err.Error(), EndpointDown: true}
 	}

@@ -10,7 +10,8 @@ import (
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
-// endpoints caches compiled endpoints by topic. A changed topic is a new pointer in the registry's snapshot.
+// endpoints caches compiled endpoints by topic, or by the namespace whose settings a topic has. A changed topic or
+// namespace is a new pointer in the registry's snapshot.
 type endpoints struct {
 	mu     sync.RWMutex
 	byName map[string]compiled
@@ -22,7 +23,17 @@ type compiled struct {
 	err      error
 }
 
-func (e *endpoints) of(t *registry.Topic, log *slog.Logger) (*callback.Endpoint, error) {
+// endpoint returns the endpoint of a topic, which the registry may no longer have.
+func (d *Dispatcher) endpoint(topic *registry.Topic) (*callback.Endpoint, error) {
+	snap := d.opts.Topics()
+	own := snap.TopicOrNamespace(topic.Name)
+	if own == nil {
+		own = topic
+	}
+	return d.endpoints.of(own, max(minEndpoints, snap.Topics.Len()), d.opts.Logger)
+}
+
+func (e *endpoints) of(t *registry.Topic, most int, log *slog.Logger) (*callback.Endpoint, error) {
 	e.mu.RLock()
 	c, ok := e.byName[t.Name]
 	e.mu.RUnlock()
@@ -30,8 +41,8 @@ func (e *endpoints) of(t *registry.Topic, log *slog.Logger) (*callback.Endpoint,
 		return c.endpoint, c.err
 	}
 	ep, err := callback.CompileEndpoint(callback.EndpointSpec{
-		URL: t.CallbackURL, Method: t.Method, ContentType: t.ContentType, Headers: t.Headers, RetryIf: t.RetryIf,
-		Secrets: t.Secrets, Dialect: t.Dialect,
+		URL: t.CallbackURL, Method: t.Method, ContentType: t.ContentType, Headers: t.Headers, Fixed: t.Seals,
+		RetryIf: t.RetryIf, Secrets: t.Secrets, Dialect: t.Dialect,
 	})
 	if err != nil {
 		err = fmt.Errorf("topic %s cannot be called: %w", t.Name, err)
@@ -39,7 +50,7 @@ func (e *endpoints) of(t *registry.Topic, log *slog.Logger) (*callback.Endpoint,
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.byName == nil || len(e.byName) > maxEndpoints {
+	if e.byName == nil || len(e.byName) > most {
 		e.byName = map[string]compiled{}
 	}
 	e.byName[t.Name] = compiled{t, ep, err}
@@ -78,5 +89,6 @@ func (d *Dispatcher) topic(name string) *registry.Topic {
 	return nil
 }
 
-// maxEndpoints bounds the cache, which keeps deleted topics. Above it, the cache is emptied.
-const maxEndpoints = 20000
+// minEndpoints is how many endpoints the cache may have, if the registry has fewer topics. The cache keeps those of
+// deleted topics; above the larger number it is emptied.
+const minEndpoints = 1000

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wakecall/wakecall/internal/callback"
 	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/store"
@@ -33,6 +34,21 @@ func TestJobsWaitForATopicThatCannotBeCalled(t *testing.T) {
 	})
 	if n := i.called("b"); n != 0 {
 		t.Fatalf("it was called %d times", n)
+	}
+}
+
+// TestTopicsOfANamespaceShareItsEndpoint: it is compiled once, however many topics and calls they have.
+func TestTopicsOfANamespaceShareItsEndpoint(t *testing.T) {
+	snap := registry.Snapshot{Topics: registry.NewTopics(
+		&registry.Topic{Name: "shop.*", CallbackURL: "http://127.0.0.1/"})}
+	d := New(Options{Topics: func() *registry.Snapshot { return &snap }})
+	var first *callback.Endpoint
+	for _, name := range []string{"shop.a", "shop.a", "shop.b"} {
+		e, err := d.endpoint(snap.Topic(name))
+		if err != nil || first != nil && e != first {
+			t.Fatalf("%s: %p, %v; the first topic has %p", name, e, err, first)
+		}
+		first = e
 	}
 }
 

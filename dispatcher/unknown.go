@@ -30,6 +30,9 @@ type unknowns struct {
 	byName map[string]unknown
 }
 
+// maxUnknown bounds the topics that are remembered. Above it, they are forgotten.
+const maxUnknown = 20000
+
 type unknown struct {
 	revision       int64 // of the registry when it was not found
 	asked, deleted bool
@@ -52,7 +55,7 @@ func (u *unknowns) store(name string, k unknown) {
 	if was := u.byName[name]; was.asked && was.revision == k.revision {
 		return
 	}
-	if u.byName == nil || len(u.byName) > maxEndpoints {
+	if u.byName == nil || len(u.byName) > maxUnknown {
 		u.byName = map[string]unknown{}
 	}
 	u.byName[name] = k

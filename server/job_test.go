@@ -99,7 +99,7 @@ func TestChangeJob(t *testing.T) {
 	}
 	before := len(a.jobs.changes())
 	for body, field := range map[string]string{
-		`{}`: "", ``: "", `{"id":"y"}`: "id", `{"ttr":"1s"}`: "ttr", `{"delay":1,"due_at":1}`: "due_at",
+		`{}`: "", ``: "", `{"id":"y"}`: "id", `{"ttr":"1s"}`: "ttr", `{"delay":1,"due_at":1893456000000}`: "due_at",
 		`{"priority":"x"}`: "priority", `{"delay":null}`: "delay",
 	} {
 		a.do("PATCH", orders+"/x", body).problem(400, field)

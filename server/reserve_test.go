@@ -334,7 +334,7 @@ func TestPushOwnSettings(t *testing.T) {
 		t.Errorf("expires at %v", a.jobs.last.ExpiresAt)
 	}
 	for body, field := range map[string]string{
-		`{"body":1,"ttl":"1h","expires_at":1}`: "expires_at", `{"body":1,"headers":[]}`: "headers",
+		`{"body":1,"ttl":"1h","expires_at":1893456000000}`: "expires_at", `{"body":1,"headers":[]}`: "headers",
 		`{"body":1,"headers":{"Host":"x"}}`: "headers", `{"body":1,"headers":{"A":1}}`: "headers",
 		`{"body":1,"retry":"5s"}`: "retry",
 	} {

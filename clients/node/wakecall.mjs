@@ -70,7 +70,7 @@ export class Client {
   constructor({ url, token = "", timeout = 30, retryFor = 0, tls = {} }) {
     this.#base = new URL(url);
     if (!["http:", "https:"].includes(this.#base.protocol)) {
-      throw new TypeError(`server URL ${url} must be http://HOST:PORT or https://HOST`);
+      throw new TypeError("server URL must be http://HOST:PORT or https://HOST");
     }
     const own = this.#base.protocol === "https:" ? https : http;
     this.#agent = new own.Agent({ ...tls, keepAlive: true });

@@ -108,7 +108,7 @@ final class Client
     public function __construct(string $url, string $token = '', array $options = [])
     {
         if (!preg_match('#^https?://[^/\x00-\x20\x7f][^\x00-\x20\x7f]*$#D', $url)) {
-            throw new \InvalidArgumentException("server URL \"$url\" must be http://HOST:PORT or https://HOST");
+            throw new \InvalidArgumentException('server URL must be http://HOST:PORT or https://HOST');
         }
         if (!ini_get('allow_url_fopen')) {
             throw new \LogicException('set allow_url_fopen = On in php.ini: this client uses the http stream wrapper');

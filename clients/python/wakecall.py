@@ -110,7 +110,7 @@ class Client:
     def __init__(self, url, token="", *, timeout=30, retry_for=0, ssl_context=None):
         base = urllib.parse.urlsplit(url.rstrip("/"))
         if base.scheme not in ("http", "https") or not base.hostname:
-            raise ValueError(f"server URL {url!r} must be http://HOST:PORT or https://HOST")
+            raise ValueError("server URL must be http://HOST:PORT or https://HOST")
         self._base, self._token, self._timeout, self._retry_for = base, _header(token), timeout, retry_for
         self._ssl = {"context": ssl_context} if base.scheme == "https" else {}
         self._idle = []  # connections; append and pop are atomic

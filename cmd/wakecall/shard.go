@@ -18,6 +18,7 @@ import (
 	"github.com/wakecall/wakecall/client"
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/conf/address"
+	"github.com/wakecall/wakecall/internal/document"
 	"github.com/wakecall/wakecall/internal/log/printable"
 	"github.com/wakecall/wakecall/internal/registry"
 )
@@ -178,7 +179,7 @@ func (p *program) shardURL(flag string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read the URL: %w", err)
 	}
-	return strings.TrimSpace(string(text)), nil
+	return strings.TrimSpace(string(document.Text(text))), nil
 }
 
 // mergedShard returns the registered shard, or a new one, with the given changes.

@@ -236,19 +236,19 @@ func TestWorkIsRefusedWithoutACommand(t *testing.T) {
 // TestTheEndOfStandardErrorIsTheReason of a failure, cut to the length that a job stores.
 func TestTheEndOfStandardErrorIsTheReason(t *testing.T) {
 	fails := workFlags{exec: `printf '%0500d' 7 >&2; printf '\377 the end\n' >&2; exit 3`}
-	err := runCommand(t.Context(), fails, &client.LeasedJob{})
+	err := runCommand(t.Context(), io.Discard, fails, &client.LeasedJob{})
 	if err == nil || !strings.HasPrefix(err.Error(), "exit status 3: 0") ||
 		!strings.HasSuffix(err.Error(), "7 the end") ||
 		len(err.Error()) > 420 {
 		t.Errorf("%v", err)
 	}
-	err = runCommand(t.Context(), workFlags{exec: "exit 75", releaseDelay: time.Minute}, &client.LeasedJob{})
+	err = runCommand(t.Context(), io.Discard, workFlags{exec: "exit 75", releaseDelay: time.Minute}, &client.LeasedJob{})
 	if fmt.Sprint(err) != fmt.Sprint(client.Released(time.Minute)) {
 		t.Errorf("exit status 75 is %v", err)
 	}
 	job := &client.LeasedJob{Topic: "mail", ID: "42", Attempt: 2, Body: []byte(`"a b"`)}
 	check := `test "$WAKECALL_TOPIC/$WAKECALL_ID/$WAKECALL_ATTEMPT" = mail/42/2 && test "$(cat)" = '"a b"'`
-	if err := runCommand(t.Context(), workFlags{exec: check}, job); err != nil {
+	if err := runCommand(t.Context(), io.Discard, workFlags{exec: check}, job); err != nil {
 		t.Errorf("the command does not get its job: %v", err)
 	}
 }

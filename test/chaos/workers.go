@@ -65,10 +65,11 @@ func (w *worker) work(ctx context.Context) {
 		pause(ctx, 20*time.Millisecond)
 		return
 	}
+	now := ledger.Now()
 	for _, j := range got.Jobs {
 		j.call = -int(w.all.calls.Add(1)) // numbers above 0 are the endpoint's
 		w.site.rec.Add(ledger.Event{      // taken when its lease began; Redis counts whole milliseconds
-			Kind: ledger.Call, At: ledger.MS(j.LeasedUntil.Add(-ttr)) + 1, Topic: j.Topic, ID: j.ID, Host: host + 1,
+			Kind: ledger.Call, At: min(ledger.MS(j.LeasedUntil.Add(-ttr))+1, now), Topic: j.Topic, ID: j.ID, Host: host + 1,
 			Call: j.call, Attempt: j.Attempt, DueAt: float64(j.DueAt.UnixMilli()), Body: ledger.Digest(j.Body),
 			Shard: shardOf(j.Lease),
 		})

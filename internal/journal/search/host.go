@@ -19,6 +19,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wakecall/wakecall/internal/callback"
 	"github.com/wakecall/wakecall/internal/journal"
 )
 
@@ -182,7 +183,7 @@ func NewWeb() *http.Client {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.Proxy = nil
 	t.DisableKeepAlives = true
-	t.DialContext = (&net.Dialer{Timeout: dialLimit}).DialContext
+	t.DialContext = (&net.Dialer{Timeout: dialLimit, ControlContext: callback.Control}).DialContext
 	t.ResponseHeaderTimeout = 10 * time.Second
 	return &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse

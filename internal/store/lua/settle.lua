@@ -58,10 +58,10 @@ while i < #ARGV do
     local endpoint = settle(topic, i + 2 + FIELDS * (j - 1), record)
     if endpoint then says[endpoint] = says[endpoint] + 1 end
   end
-  deliver(topic)
+  local kept = deliver(topic)
   ended = {}
   judge(topic, says.up, says.down, says.up + says.down + says[''])
-  tidy(topic)
+  if not kept then tidy(topic) end
   i = i + 2 + FIELDS * n
 end
 return out

@@ -91,6 +91,7 @@ local function wake(topic)
   local at = math.min(minutes(topic), ordered(topic, s), offerDue(topic), s['until'] > now and s['until'] or math.huge,
     expired(topic, P .. 'l:' .. topic, 'running'), expired(topic, P .. 'e:' .. topic, 'waiting'), finished(topic, s))
   if at < math.huge then call('ZADD', P .. 'next', exact(at), topic) else call('ZREM', P .. 'next', topic) end
+  run.known[topic] = nil
 end
 
 local due = call('ZRANGE', P .. 'next', '-inf', exact(micros / 1000), 'BYSCORE', 'LIMIT', 0, ARGV[1])

@@ -346,11 +346,13 @@ func (s *story) repeatExplained(faults []Event) bool {
 	return during(faults, s.requests[0].At, last.At) != ""
 }
 
-// pushedTwice reports whether a push may have been made twice: its answer was lost at a fault, so it was repeated or
-// spooled, after the first push's job had been delivered.
+// pushedTwice reports whether a push may have been made twice: Redis's reply was lost at a fault, so the push was
+// repeated or spooled, after the first push's job had been delivered. A push that nobody waited for may have been
+// spooled later.
 func (s *story) pushedTwice(first Event, faults []Event) bool {
 	return slices.ContainsFunc(s.requests, func(r Event) bool {
-		return r.Kind == Push && (r.isSpooled() || first.At <= r.End) && during(faults, r.At, r.End) != ""
+		return r.Kind == Push && (r.isSpooled() || r.Error != "" || first.At <= r.End) &&
+			during(faults, r.At, r.End) != ""
 	})
 }
 

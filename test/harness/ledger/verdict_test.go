@@ -54,6 +54,8 @@ func TestTheVerdictFindsFaults(t *testing.T) {
 	expired, taken := lease(1, 1600, 2600, Bad), lease(2, 2500, 2700, Good)
 	spooled := request(Push, 1000, Acknowledged)
 	spooled[0].Status, spooled[0].Body = 202, "a"
+	abandoned := request(Push, 1000, Unknown)
+	abandoned[0].Error, abandoned[0].Body = "context deadline exceeded", "a"
 	slow := request(Push, 1000, Acknowledged)
 	slow[0].End, slow[0].Body = 1650, "a"
 	early := call(1, 1600, "a", Good)
@@ -123,6 +125,8 @@ func TestTheVerdictFindsFaults(t *testing.T) {
 			events(pushed, lease(1, 1600, 1700, Good), taken, fault("redis flushed", 1700, 1900)), ""},
 		"acked, spooled at a fault and acked": {
 			events(spooled, lease(1, 1700, 1710, Good), taken, fault("some fault", 900, 1680)), ""},
+		"acked, spooled after its client had gone, and acked": {
+			events(abandoned, lease(1, 1700, 1710, Good), taken, fault("some fault", 900, 1680)), ""},
 		"spooled, deleted, and called": {events(spooled, remove(Acknowledged), done), ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -21,12 +21,14 @@ local function accept(topic, id, job, line)
   run.kept[#run.kept + 1] = render(job, ' last=' .. line)
 end
 
--- Writes what accept has collected, at once for all jobs of a topic.
+-- Writes what accept has collected, at once for all jobs of a topic. Returns whether the topic remembers some of them.
 local function deliver(topic)
-  if #run.delivered == 0 then return end
+  if #run.delivered == 0 then return false end
   call('ZREM', P .. 'l:' .. topic, unpack(run.delivered))
   if #run.gone > 0 then call('HDEL', P .. 'j:' .. topic, unpack(run.gone)) end
   if #run.kept > 0 then keepFinished(topic, run.kept) end
   count(topic, 'delivered', #run.delivered)
+  local kept = #run.kept > 0
   run.delivered, run.kept, run.gone = {}, {}, {}
+  return kept
 end

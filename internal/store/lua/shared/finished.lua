@@ -52,10 +52,10 @@ local function keepFinished(topic, jobs)
     return event(topic, now + s.remember)
   end
   call('ZADD', P .. 'fins', now, topic)
-  call('INCRBY', P .. 'fin', #jobs / 2)
+  local all = call('INCRBY', P .. 'fin', #jobs / 2)
   local over = call('ZCARD', key) - s.keep
   if over > 0 then forget(topic, math.min(over, 500)) end
-  for _ = 1, 10 do -- quiet topics, until there is room
+  for _ = 1, all > s.all and 10 or 0 do -- quiet topics, until there is room
     local quiet = call('ZRANGE', P .. 'fins', 0, 0)[1]
     over = call('GET', P .. 'fin') - s.all
     if over <= 0 or not quiet then break end

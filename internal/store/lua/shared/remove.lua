@@ -42,6 +42,7 @@ local function tidy(topic)
     event(topic, now) -- wake.lua removes the lists of minutes
   else
     call('ZREM', P .. 'next', topic)
+    run.known[topic] = nil
   end
   local s = settings(topic)
   if s.own then return end

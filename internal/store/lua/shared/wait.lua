@@ -13,8 +13,12 @@ end
 local function exact(ms) return string.format('%.3f', ms) end
 
 -- Notes that a topic has an event at a time: next is never later than a topic's next event. Tells timers about one
--- before all others, with the time and this server's, in µs, so that they need not ask.
+-- before all others, with the time and this server's, in µs, so that they need not ask. Later events than one in
+-- run.known cost nothing.
+run.known = {}
 local function event(topic, at)
+  if at >= (run.known[topic] or math.huge) then return end
+  run.known[topic] = at
   run.soonest = run.soonest or head(P .. 'next') or math.huge
   call('ZADD', P .. 'next', 'LT', exact(at), topic)
   if tonumber(exact(at)) >= run.soonest then return end
@@ -58,21 +62,26 @@ local function offerDue(topic)
   return at
 end
 
--- Puts the id of a job due at a time into the list of its minute, which takes a quarter of the memory of an entry in w.
--- Returns whether it did: not for the coming two minutes, or where lists would have few ids.
-local function list(topic, id, due)
-  local minute, minutes = math.floor(due / MINUTE), P .. 'm:' .. topic
+-- Whether jobs of a minute have a list: not of the coming two minutes, or where lists would have few ids.
+local function hasList(topic, minute)
   if minute * MINUTE - LEAD <= now then return false end
-  local jobs = call('HLEN', P .. 'j:' .. topic)
+  local jobs, minutes = call('HLEN', P .. 'j:' .. topic), P .. 'm:' .. topic
   if jobs < FEW then return false end
-  local listed = call('ZSCORE', minutes, minute)
-  if not listed and jobs < FEW + DENSE * call('ZCARD', minutes) then return false end
-  call('RPUSH', P .. 'f:' .. topic .. ':' .. minute, id)
-  if not listed then
-    call('ZADD', minutes, minute, minute)
-    event(topic, minute * MINUTE - LEAD)
-  end
+  if call('ZSCORE', minutes, minute) then return true end
+  if jobs < FEW + DENSE * call('ZCARD', minutes) then return false end
+  call('ZADD', minutes, minute, minute)
+  event(topic, minute * MINUTE - LEAD)
   return true
+end
+
+run.lists = {}
+-- Puts the id of a job due at a time into the list of its minute, which takes a quarter of the memory of an entry in w.
+-- Returns whether it did.
+local function list(topic, id, due)
+  local minute = math.floor(due / MINUTE)
+  local key = P .. 'f:' .. topic .. ':' .. minute
+  run.lists[key] = run.lists[key] or hasList(topic, minute)
+  return run.lists[key] and call('RPUSH', key, id)
 end
 
 -- Adds a waiting job to w by the microsecond from which it may be called, or to the list of its minute.

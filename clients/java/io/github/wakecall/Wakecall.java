@@ -71,7 +71,7 @@ public final class Wakecall {
     public Wakecall(String url, String token, HttpClient http) {
         base = URI.create(url.replaceAll("/+$", ""));
         if (!List.of("http", "https").contains(String.valueOf(base.getScheme())) || base.getHost() == null) {
-            throw new IllegalArgumentException("server URL " + url + " must be http://HOST:PORT or https://HOST");
+            throw new IllegalArgumentException("server URL must be http://HOST:PORT or https://HOST");
         }
         prefix = base.toString();
         this.token = token;
