@@ -147,6 +147,12 @@ func (s *source) Waiting(context.Context) (int, error) {
 	return waiting(&stats[0]) - waiting(&stats[1]), nil // without the lists
 }
 
+// Dead implements importer.DeadCounter: it counts buried jobs.
+func (s *source) Dead(context.Context) (int, error) {
+	stats, err := s.c.one("stats", "OK")
+	return int(stats.number("current-jobs-buried")), err
+}
+
 // tubes watches all tubes except the import's own, and returns them.
 func (s *source) tubes() (tubes []string, err error) {
 	all, err := s.c.one("list-tubes", "OK")

@@ -112,6 +112,9 @@ func TestImportedJobsAreClaimedOnce(t *testing.T) {
 	if n, err := b.Waiting(ctx); n != 2 || err != nil {
 		t.Errorf("%d jobs are waiting, %v, want the claimed ones without their lists", n, err)
 	}
+	if n, err := b.Dead(ctx); n != 1 || err != nil {
+		t.Errorf("%d jobs are buried, %v", n, err)
+	}
 	b.close() // as a killed import
 	again := openBeanstalkd(t, addr)
 	harness.Eventually(t, time.Minute, "the killed import releases the lock", func() error { return again.Lock(ctx) })

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/gateway"
-	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/metrics"
+	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/test/pulltest"
 	"github.com/wakecall/wakecall/test/wait"
