@@ -17,6 +17,7 @@ import (
 type Error struct {
 	Document int // counted from 1, without empty ones
 	Line     int // of the file
+	Column   int // 0: unknown
 	Message  string
 }
 
@@ -67,7 +68,8 @@ func parse(text []byte, line int) (_ ast.Node, failed *Error) {
 	var at yaml.Error
 	switch {
 	case errors.As(err, &at) && at.GetToken() != nil:
-		return nil, &Error{Line: at.GetToken().Position.Line, Message: at.GetMessage()}
+		where := at.GetToken().Position
+		return nil, &Error{Line: where.Line, Column: where.Column, Message: at.GetMessage()}
 	case err != nil:
 		return nil, &Error{Line: line + 1, Message: err.Error()}
 	case len(file.Docs) != 1 || file.Docs[0].Body == nil:
@@ -101,6 +103,7 @@ func checkDepth(tokens token.Tokens) *Error {
 		if brackets+len(columns) > maxDepth {
 			return &Error{
 				Line:    t.Position.Line,
+				Column:  t.Position.Column,
 				Message: fmt.Sprintf("lists and maps are nested more than %d levels deep", maxDepth),
 			}
 		}

@@ -4,6 +4,7 @@ package topicfile
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -30,7 +31,7 @@ type Topic struct {
 func Parse(data []byte) ([]Topic, error) {
 	documents, err := document.YAML(data)
 	if at, ok := errors.AsType[*document.Error](err); ok {
-		return nil, message.New("file.document", at.Document, at.Error())
+		return nil, message.New("file.document", at.Document, fmt.Sprintf("[%d:%d] %s", at.Line, at.Column, at.Message))
 	}
 	var topics []Topic
 	var errs []error
@@ -45,7 +46,7 @@ func Parse(data []byte) ([]Topic, error) {
 			name, _ := fields["name"].(string)
 			t, err := newTopic(name, fields)
 			if err != nil {
-				errs = append(errs, message.New("file.topic", n, nameOf(name, count), err))
+				errs = append(errs, message.New("file.topic", n+1, nameOf(name, count), err))
 				continue
 			}
 			topics = append(topics, t)

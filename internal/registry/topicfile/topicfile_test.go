@@ -47,7 +47,7 @@ func TestParseNamesEveryMistake(t *testing.T) {
 		"":                                {"no topic"},
 		"hello":                           {"document 1", "hello"},
 		"{name: a, max_attempts: 010}":    {"document 1", "010 begins with 0"},
-		"name: a\n---\n# x\n---\nname: [": {"document 2: line 5"},
+		"name: a\n---\n# x\n---\nname: [": {"document 2: [5:7]"},
 		"- 1":                             {`document 1: "1" is not a topic`},
 		"name: 2026":                      {"topic number 1", `quote it: "2026"`},
 		"- {name: a, ttl: 1}\n- {x: 1}\n": {"topic a", "ttl", "topic number 2", "the name is missing"},
