@@ -427,8 +427,6 @@ func TestImportedJobsKeepTheirIDs(t *testing.T) {
 	old := oldBeanstalkd(t)
 	w, addr := startGateway(t, "BEANSTALK")
 	c := dialBeanstalk(t, addr)
-	own, err := c.Put([]byte("own"), 100, time.Hour, time.Minute)
-	must(t, err)
 	old.fill(4)
 	if code, out := w.Run(append([]string{"import", "beanstalk"}, old.args...)...); code != 0 {
 		t.Fatalf("the import exits %d: %s", code, out)
@@ -438,6 +436,8 @@ func TestImportedJobsKeepTheirIDs(t *testing.T) {
 			t.Errorf("peek %d: %q %v", id+1, body, err)
 		}
 	}
+	own, err := c.Put([]byte("own"), 100, time.Hour, time.Minute) // behind the imported ones
+	must(t, err)
 	if body, err := c.Peek(own); err != nil || string(body) != "own" {
 		t.Errorf("peek %d: %q %v", own, body, err)
 	}
