@@ -102,12 +102,13 @@ func (s *Server) searchAll(c *call) error {
 	if s.opts.Search == nil {
 		return notFound("this server has no journal to search")
 	}
-	if _, running := s.searches.LoadOrStore(c.token.ID, true); running {
+	tenant := s.registry.Snapshot().Tenant(c.token)
+	if _, running := s.searches.LoadOrStore(tenant, true); running {
 		return &Problem{Status: http.StatusTooManyRequests, RetryAfter: searchRetry,
 			Detail: "a search with token " + clip(c.token.Name) + " is under way; wait for its end, or disconnect it"}
 	}
 	var searched sync.Once // before the last line is sent, after which the client may begin another
-	end := func() { searched.Do(func() { s.searches.Delete(c.token.ID) }) }
+	end := func() { searched.Do(func() { s.searches.Delete(tenant) }) }
 	defer end()
 	ctx, cancel := s.untilStop(c)
 	defer cancel()
