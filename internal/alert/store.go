@@ -101,7 +101,8 @@ func (s *Store) Sync(ctx context.Context, r Report) (sh Shared, err error) {
 		if sh.Others, err = s.othersThan(tx, r.Host); err != nil || !sh.Leads {
 			return err
 		}
-		return tx.Where("state IN ?", []string{Waiting, Retrying}).Order("at").Limit(waitingMost).Find(&sh.Waiting).Error
+		waiting := tx.Where("state IN ?", []string{Waiting, Retrying})
+		return waiting.Order("at").Limit(waitingMost).Find(&sh.Waiting).Error
 	})
 	if err != nil {
 		return sh, err

@@ -101,7 +101,8 @@ type Snapshot struct {
 func (s *Snapshot) Tenant(t *Token) uint64 {
 	tenant := t.ID
 	for _, by := range s.Tokens {
-		if by.ID < tenant && slices.Contains(by.Rights, RightTokens) && !slices.Contains(by.Topics, "*") && by.Covers(t) {
+		if by.ID < tenant && slices.Contains(by.Rights, RightTokens) && by.Covers(t) &&
+			!slices.Contains(by.Topics, "*") {
 			tenant = by.ID
 		}
 	}
