@@ -162,6 +162,10 @@ func (r *Report) reached(m *met) {
 	}
 	host, _, _ := net.SplitHostPort(m.address)
 	r.add("reachable", Good, "check.connected", host, m.connect.Round(time.Millisecond/10))
+	if m.tls == nil && strings.HasPrefix(r.Sent.URL, "https:") {
+		r.add("tls", Bad, "check.tls_failed", r.First.Err)
+		return
+	}
 	if m.tls == nil {
 		r.add("tls", Doubt, "check.no_tls")
 		return
