@@ -224,6 +224,28 @@ func (p *Points) levels(columns []column, slots []time.Time, t Tier, list []stor
 	}
 }
 
+// WithGaps returns the points of a topic, with gaps in the slots in which all topics have one: no shard answered then.
+// A topic's own points do not show gaps, because they are stored only after events.
+func (p Points) WithGaps(all Points) Points {
+	gaps, step := map[int64]bool{}, max(1, p.Step) // by the end of the slot
+	for i, v := range all.Values["pushed"] {
+		if v == nil {
+			gaps[(all.Times[i]+step-1)/step*step] = true
+		}
+	}
+	values := make(map[string][]*float64, len(p.Values))
+	for name, list := range p.Values {
+		values[name] = slices.Clone(list)
+		for i, at := range p.Times {
+			if gaps[at] && i < len(list) {
+				values[name][i] = nil
+			}
+		}
+	}
+	p.Values = values
+	return p
+}
+
 // number rounds a value; it returns nil for an unknown one.
 func number(v float64) *float64 {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
