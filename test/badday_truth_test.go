@@ -172,6 +172,21 @@ func (d *badDay) grew(f, later *foretold) {
 	}
 }
 
+// shrank compares how fast a backlog was to shrink after its flood and an outage of Redis, if that was known, with a
+// later count of it.
+func (d *badDay) shrank(f, later *foretold) {
+	if f.Cleared == nil {
+		if f.Reason == "grows" {
+			f.wrong("said it grows after the flood's end")
+		}
+		return
+	}
+	said := float64(f.Waiting) / middle(time.Duration(*f.Cleared)*time.Millisecond, time.Duration(f.Most)*time.Millisecond)
+	if is := float64(f.Waiting-later.Waiting) / later.at.Sub(f.at).Seconds(); !within(said, is) {
+		f.wrong("said it shrinks by %.1f/s, it shrank by %.1f/s", said, is)
+	}
+}
+
 // isUnknown checks that a backlog of which it was unknown when it is cleared was not.
 func (d *badDay) isUnknown(f *foretold, reason, words string) {
 	if f.Cleared != nil || f.Reason != reason || !strings.Contains(f.page, words) {
