@@ -16,8 +16,8 @@ type Forecast struct {
 	Ready       int64
 	OldestReady time.Duration
 	// Arrivals is how many jobs a second fell due recently, and are still being pushed. The oldest are called first, so
-	// all that fell due since the oldest ready one still wait. Of two halves of the time the one with fewer jobs counts:
-	// when arrivals end, the younger one soon has none, and jobs that were pushed at once are in one of them.
+	// all that fell due since the oldest ready one still wait. Of two halves of the time, the one with fewer jobs
+	// counts: when arrivals end, the younger one soon has none, and jobs that were pushed at once are in one of them.
 	Arrivals float64
 }
 
