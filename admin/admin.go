@@ -3,9 +3,12 @@ package admin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -53,8 +56,26 @@ func New(o Options) (*Admin, error) {
 	in := newAreas(o, pages, texts, flashes, sessions, a.hub)
 	a.figures = in.figures
 	a.routes(pages, in)
-	a.handler = http.NewCrossOriginProtection().Handler(a.echo)
+	own := http.NewCrossOriginProtection()
+	if origin := originOf(o.Config.Admin.PublicURL); origin != "" {
+		if err := own.AddTrustedOrigin(origin); err != nil { // where a proxy replaces the Host, and there is no TLS
+			return nil, fmt.Errorf("admin.public_url: %w", err)
+		}
+	}
+	a.handler = own.Handler(a.echo)
 	return a, nil
+}
+
+// originOf returns a URL's origin as browsers send it: in lower case, without the default port.
+func originOf(address string) string {
+	u, err := url.Parse(strings.ToLower(address))
+	if err != nil || u.Host == "" {
+		return ""
+	}
+	if u.Port() == map[string]string{"http": "80", "https": "443"}[u.Scheme] {
+		u.Host = strings.TrimSuffix(u.Host, ":"+u.Port())
+	}
+	return u.Scheme + "://" + u.Host
 }
 
 // routes registers the pages of all areas.

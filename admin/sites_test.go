@@ -13,6 +13,7 @@ import (
 
 	"github.com/wakecall/wakecall/admin"
 	"github.com/wakecall/wakecall/admin/admintest"
+	"github.com/wakecall/wakecall/conf"
 )
 
 func TestChangesFromOtherSitesAreRefused(t *testing.T) {
@@ -48,6 +49,30 @@ func TestEveryChangeFromAnotherSiteIsRefused(t *testing.T) {
 			_ = res.Body.Close()
 			if res.StatusCode != http.StatusForbidden {
 				t.Errorf("POST %s with %s: %s got %d", path, name, value, res.StatusCode)
+			}
+		}
+	}
+}
+
+// TestChangesFromThePublicURLAreAccepted: a proxy without TLS may replace the Host, and browsers then send no
+// Sec-Fetch-Site.
+func TestChangesFromThePublicURLAreAccepted(t *testing.T) {
+	t.Parallel()
+	for public, origin := range map[string]string{
+		"http://Wakecall.example.com:80/admin/": "http://wakecall.example.com",
+		"https://wakecall.example.com":          "https://wakecall.example.com",
+		"http://[::1]:8080/":                    "http://[::1]:8080",
+	} {
+		s := admintest.Open(t, func(o *admin.Options) {
+			o.Config = conf.Default()
+			o.Config.Admin.PublicURL = public
+		})
+		for from, want := range map[string]int{origin: http.StatusUnauthorized, origin + ".evil.example": http.StatusForbidden} {
+			r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/login", strings.NewReader("name=x&password=y"))
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			r.Header.Set("Origin", from)
+			if status, _ := s.Send(r); status != want {
+				t.Errorf("%s: a login from %s got %d, want %d", public, from, status, want)
 			}
 		}
 	}

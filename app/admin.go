@@ -61,7 +61,7 @@ func (p *parts) adminOptions(caller *callback.Caller) admin.Options {
 		AdminURL:  setup.PublicAdminURL(p.cfg),
 		TokenFile: setup.TokenFile(p.cfg),
 		OpenShard: func(ctx context.Context, s registry.Shard) (*store.Shard, func(), error) {
-			return setup.OpenShard(ctx, p.cfg, s)
+			return setup.TryShard(ctx, p.cfg, s)
 		},
 	}
 }

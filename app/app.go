@@ -145,7 +145,8 @@ func awaitsCompared(process string) time.Duration {
 
 func newMetrics() *prometheus.Registry {
 	m := prometheus.NewRegistry()
-	m.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		log.Stderr.Dropped())
 	return m
 }
 

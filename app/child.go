@@ -29,7 +29,7 @@ func runChild(ctx context.Context, c *child.Child, version string) error {
 		return err
 	}
 	process := c.Title()
-	log := log.New(cfg, os.Stderr, process)
+	log := log.New(cfg, log.Stderr, process)
 	if c.Role == RoleDispatcher {
 		shareCores(cfg.Dispatchers)
 	}

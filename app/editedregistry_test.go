@@ -36,10 +36,13 @@ func TestAPinnedTopicFollowsItsShard(t *testing.T) {
 	if !errors.As(err, &field) || field.Field != "shard" || !strings.Contains(field.Detail(), "the shards are: a") {
 		t.Errorf("a shard that does not exist: %v", err)
 	}
-	x := registry.NewTopic("t")
+	x, pool := registry.NewTopic("t"), registry.NewTopic("lmstfy-big.*")
 	x.CallbackURL, x.Shard = "http://h/", "a"
-	if _, err := r.PutTopic(ctx, "me", x); err != nil {
-		t.Fatal(err)
+	pool.Delivery, pool.Shard = registry.DeliveryPull, "a"
+	for _, topic := range []registry.Topic{x, pool} {
+		if _, err := r.PutTopic(ctx, "me", topic); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := r.RenameShard(ctx, "me", "a", "main"); err != nil {
 		t.Fatal(err)
@@ -48,7 +51,9 @@ func TestAPinnedTopicFollowsItsShard(t *testing.T) {
 		t.Error(err)
 	}
 	p := &parts{registry: r}
-	if got := p.pinned("t"); got != "main" {
-		t.Errorf("after the rename it is pinned to %q", got)
+	for _, topic := range []string{"t", "lmstfy-big.ns.q"} {
+		if got := p.pinned(topic); got != "main" {
+			t.Errorf("after the rename, %s is pinned to %q", topic, got)
+		}
 	}
 }

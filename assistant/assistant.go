@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -104,15 +103,9 @@ const (
 	maxListed   = 100  // jobs, topics or alerts in a list
 )
 
-// clip truncates a text to limit bytes and says so. It replaces control characters, and characters that a model reads
-// but people do not see.
+// clip truncates a text to limit bytes and says so. It replaces control characters.
 func clip(s string, limit int) string {
-	text := strings.Map(func(r rune) rune {
-		if r >= '\U000e0000' && r <= '\U000e0fff' { // tags and selectors
-			return '\ufffd'
-		}
-		return r
-	}, printable.Lines(s))
+	text := printable.Lines(s)
 	if len(text) <= limit {
 		return text
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/wakecall/wakecall/internal/log/printable"
 	"github.com/wakecall/wakecall/test/wait"
 )
 
@@ -21,12 +22,14 @@ func askAssistant(t *testing.T, url, token string, changes bool) *mcp.ClientSess
 	t.Helper()
 	o := options(t, url, token)
 	o.AllowChanges = changes
-	near, far := mcp.NewInMemoryTransports()
-	server, err := newServer(o).Connect(t.Context(), far, nil)
+	requests, ask := io.Pipe()
+	answers, answer := io.Pipe()
+	server, err := newServer(o).Connect(t.Context(), newLineTransport(requests, answer), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := mcp.NewClient(&mcp.Implementation{Name: "test"}, nil).Connect(t.Context(), near, nil)
+	s, err := mcp.NewClient(&mcp.Implementation{Name: "test"}, nil).Connect(
+		t.Context(), &mcp.IOTransport{Reader: answers, Writer: ask}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,6 +157,26 @@ func TestAssistantCutsWhatOthersWrote(t *testing.T) {
 	}
 	if !strings.Contains(topics, `"callback_url":"https://h/path"`) {
 		t.Errorf("topics: %s", topics)
+	}
+}
+
+// TestAssistantHandsOutNothingHidden: no field and no error has a character that a model reads but people do not see.
+func TestAssistantHandsOutNothingHidden(t *testing.T) {
+	const hidden = "\u200b\ufe0f\u034f\u3164\U000e0041"
+	api := newFakeAPI(t, map[string]answer{
+		"GET /v1/topics/t/jobs?limit=20&state=dead": {200, `{"jobs":[{"topic":"t","id":"x` + hidden + `","state":"dead",` +
+			`"priority":"` + hidden + `","due_at":"2026-01-02T03:07:05Z"}]}`},
+		"GET /v1/topics/t/stats": {403, `{"status":403,"detail":"refused` + hidden + `"}`},
+		"GET /v1/topics?limit=101": {200, `{"topics":[{"name":"t` + hidden + `","title":"` + hidden + `","owner":"` + hidden +
+			`","state":"active` + hidden + `","callback_url":"http://h/` + hidden + `"}]}`},
+	})
+	s := askAssistant(t, api.url, "secret-token", false)
+	for _, tool := range []string{"list_jobs", "topic_stats", "list_topics"} {
+		args := map[string]map[string]any{"list_jobs": {"topic": "t", "state": "dead"}, "topic_stats": {"topic": "t"}}[tool]
+		result, failure := ask(t, s, tool, args)
+		if got := result + failure; !strings.Contains(got, "\ufffd") || strings.ContainsFunc(got, printable.Ignorable) {
+			t.Errorf("%s: %+q", tool, got)
+		}
 	}
 }
 

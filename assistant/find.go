@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/wakecall/wakecall/client"
 	"github.com/wakecall/wakecall/internal/describe"
@@ -57,10 +58,10 @@ func (t *tools) job(j *client.Job) job {
 }
 
 func bodyText(j *client.Job) string {
-	if len(j.BodyBase64) > 0 {
+	if !utf8.Valid(j.BodyBase64) {
 		return "base64: " + base64.StdEncoding.EncodeToString(j.BodyBase64)
 	}
-	return string(j.Body)
+	return string(j.Body) + string(j.BodyBase64) // one of them
 }
 
 // wasCalled says whether a job was called, without any text of another system.

@@ -10,11 +10,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/wakecall/wakecall/client"
+	"github.com/wakecall/wakecall/internal/log/printable"
 )
 
 // lineLimit is the maximum length of a message to `wakecall mcp`, in bytes.
@@ -143,7 +145,14 @@ func (t *lineTransport) Write(_ context.Context, m jsonrpc.Message) error {
 	return err
 }
 
+// write sends a message without characters that a model reads but people do not see, whatever field they are in.
 func (t *lineTransport) write(message []byte) error {
+	message = bytes.Map(func(r rune) rune {
+		if printable.Ignorable(r) {
+			return utf8.RuneError
+		}
+		return r
+	}, message)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	_, err := t.out.Write(append(message, '\n'))

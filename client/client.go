@@ -42,11 +42,9 @@ type Client struct {
 // New returns a client. It does not connect yet; the only error is an invalid URL.
 func New(opts Options) (*Client, error) {
 	base, err := url.Parse(strings.TrimRight(opts.URL, "/"))
-	if err != nil {
-		return nil, fmt.Errorf("server URL: %w", err)
-	}
-	if (base.Scheme != "http" && base.Scheme != "https") || base.Host == "" {
-		return nil, fmt.Errorf("server URL %q must be http://HOST:PORT or https://HOST", opts.URL)
+	if err != nil || (base.Scheme != "http" && base.Scheme != "https") || base.Host == "" {
+		shown := opts.URL[strings.LastIndexByte(opts.URL, '@')+1:] // before it may be a password
+		return nil, fmt.Errorf("server URL %q must be http://HOST:PORT or https://HOST", shown)
 	}
 	c := &Client{base: base, token: opts.Token, retryFor: opts.RetryFor}
 	c.userAgent = cmp.Or(opts.UserAgent, "wakecall-client")
@@ -83,8 +81,8 @@ func newHTTPClient() *http.Client {
 	return &http.Client{Transport: t, Timeout: DefaultTimeout}
 }
 
-// URL returns the server's URL.
-func (c *Client) URL() string { return c.base.String() }
+// URL returns the server's URL, with its password hidden.
+func (c *Client) URL() string { return c.base.Redacted() }
 
 // Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -287,6 +288,31 @@ func TestAnswerThatIsNotWakecalls(t *testing.T) {
 	}
 }
 
+// TestNoBodyHidesOtherJobs: bodies are not decoded, so one that no program can read costs no other job of its batch.
+func TestNoBodyHidesOtherJobs(t *testing.T) {
+	list, err := os.ReadFile("../test/testdata/bodies.tsv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var bodies, jobs []string
+	for line := range strings.Lines(string(list)) {
+		_, body, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		encoded, _ := json.Marshal([]byte(body))
+		bodies = append(bodies, body, body)
+		jobs = append(jobs, `{"lease":"l","body":`+body+`}`, `{"lease":"l","body_base64":`+string(encoded)+`}`)
+	}
+	c, _ := newServer(t, 200, `{"jobs":[`+strings.Join(jobs, ",")+`]}`)
+	got, err := c.Reserve(t.Context(), Reserve{Topics: []string{"t"}, Max: 100})
+	if err != nil || len(got) != len(bodies) {
+		t.Fatalf("%d jobs, %v", len(got), err)
+	}
+	for i, job := range got {
+		if string(job.Payload()) != bodies[i] {
+			t.Errorf("the body is %.80s, want %.80s", job.Payload(), bodies[i])
+		}
+	}
+}
+
 func TestBodyMustBeJSON(t *testing.T) {
 	c, got := newServer(t, 201, jobJSON)
 	if _, err := c.Push(context.Background(), "t", Push{Body: json.RawMessage(`{`)}); err == nil || got.method != "" {
@@ -381,6 +407,21 @@ func TestNewRefusesAnInvalidURL(t *testing.T) {
 
 // TestAWriteIsNotTurnedIntoARead: after a redirect with 301 or 302, net/http sends a GET, whose success would be
 // reported as that of the write.
+func TestThePasswordOfTheURLIsNotShown(t *testing.T) {
+	for _, url := range []string{"http://ann:hu%sh@h", "ann:hush@h", "ftp://ann:hush@h", "http://ann:hush/@h"} {
+		if _, err := New(Options{URL: url}); err == nil || strings.Contains(err.Error(), "hu") {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+	c, err := New(Options{URL: "http://ann:hush@127.0.0.1:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Get(t.Context(), "t", "x"); err == nil || strings.Contains(err.Error()+c.URL(), "hush") {
+		t.Errorf("%s: %v", c.URL(), err)
+	}
+}
+
 func TestAWriteIsNotTurnedIntoARead(t *testing.T) {
 	var methods []string
 	real := newClient(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

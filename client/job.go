@@ -80,7 +80,7 @@ type Job struct {
 	Duplicate   bool              `json:"duplicate,omitempty"`    // of a push: the id already existed
 	ContentType string            `json:"content_type,omitempty"` // of the body
 	Body        json.RawMessage   `json:"body,omitempty"`         // JSON unchanged; other text as a JSON string
-	BodyBase64  []byte            `json:"body_base64,omitempty"`  // of a body that is not text
+	BodyBase64  []byte            `json:"body_base64,omitempty"`  // of one that is neither text nor I-JSON
 	// of a finished job: the body was too long to be remembered
 	BodyGone bool      `json:"body_gone,omitempty"`
 	History  []Attempt `json:"history,omitempty"` // the last 20 attempts, oldest first

@@ -40,7 +40,7 @@ type LeasedJob struct {
 	ContentType string            `json:"content_type"`
 	Headers     map[string]string `json:"headers"`
 	Body        json.RawMessage   `json:"body,omitempty"`        // JSON unchanged; other text as a JSON string
-	BodyBase64  []byte            `json:"body_base64,omitempty"` // of a body that is not text
+	BodyBase64  []byte            `json:"body_base64,omitempty"` // of one that is neither text nor I-JSON
 }
 
 // Payload returns the body, byte for byte.

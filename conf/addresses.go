@@ -59,9 +59,12 @@ func commaList(s string) []string {
 	return strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
+// List returns the type of lists, which parse gets as comma-separated text.
+func List(parse func(text string) (any, error)) Type { return Type{split: commaList, Parse: parse} }
+
 // cidrs is the type of lists of networks.
 func cidrs() Type {
-	return Type{split: commaList, Parse: func(s string) (any, error) {
+	return List(func(s string) (any, error) {
 		var list []*net.IPNet
 		for _, text := range commaList(s) {
 			_, network, err := net.ParseCIDR(text)
@@ -71,13 +74,13 @@ func cidrs() Type {
 			list = append(list, network)
 		}
 		return list, nil
-	}}
+	})
 }
 
 // networks is the type of callback.networks.
 func networks() Type {
 	list := cidrs()
-	return Type{split: commaList, Parse: func(s string) (any, error) {
+	return List(func(s string) (any, error) {
 		if s == "any" || s == "public" {
 			return s, nil
 		}
@@ -85,11 +88,11 @@ func networks() Type {
 			return nil, errors.New("must be any, public or a list of CIDRs, such as 10.0.0.0/8,192.168.1.0/24")
 		}
 		return s, nil
-	}}
+	})
 }
 
 // listenerKeys is the type of callback.own_listeners. The keys of gateways are known only when all are loaded.
-func listenerKeys() Type { return Type{split: commaList, Parse: Text().Parse} }
+func listenerKeys() Type { return List(Text().Parse) }
 
 const sqliteScheme = "sqlite:"
 
@@ -143,7 +146,9 @@ func splitNodes(list string) (urls []string) {
 
 // publicURL is the type of addresses that people can open.
 func publicURL() Type {
-	return matching(`^https?://[^/?#@\s]+(/[^?#\s]*)?$`, "must be an address like https://wakecall.example.com/admin/")
+	t := matching(`^https?://[^/?#@\s]+(/[^?#\s]*)?$`, "must be an address like https://wakecall.example.com/admin/")
+	t.mask = address.Mask // of a refused one
+	return t
 }
 
 func basePath() Type {

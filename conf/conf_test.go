@@ -143,39 +143,42 @@ concurrency: 9
 
 func TestBadFiles(t *testing.T) {
 	for text, want := range map[string]string{
-		"timers: [1, 2]":                              `:1: timers: "1,2" must be a single value, not a list`,
-		"timers:":                                     `:1: timers: "" must not be empty`,
-		"server: 6789":                                `:1: server: is a section: write its keys below it`,
-		"timers:\n  a: 1":                             `:2: timers.a: unknown key`,
-		"servr:\n  addr: x":                           `:2: servr.addr: unknown key; did you mean server.addr?`,
-		"timers: 1\ntimers: 2":                        `:2: invalid YAML: mapping key "timers" already defined`,
-		"log:\n  level: info\nlog.level: warn":        `:3: 'log.level': unknown key`,
-		"a: &x 1":                                     `:1: a: expected a plain value, found the YAML type anchor`,
-		"timers: 1\n---\ntimers: 2":                   `:3: a second document`,
-		"timers: {":                                   `: invalid YAML`,
-		"- a":                                         `expected keys and values`,
-		"server:\n  addr: '127.0.0.1:99999'":          `server.addr: "127.0.0.1:99999" must be HOST:PORT`,
-		"server:\n  addr: 'a b:1'":                    `must be HOST:PORT`,
-		"server:\n  max_body: 1TB":                    `must be a size`,
-		"server:\n  max_body: 17MiB":                  `must be a size such as 4096, 256KiB, 64MiB or 1GiB, 1 to 16MiB`,
-		"server:\n  tls_cert: a.pem":                  `server.tls_cert: is "`,
-		"admin:\n  addr: :6789":                       `listeners cannot share a port`,
-		"admin:\n  addr: 0.0.0.0:6789":                `listeners cannot share a port`,
-		"admin:\n  addr: \"[::]:6789\"":               `listeners cannot share a port`,
-		"admin:\n  base_path: /x/":                    `not end with it`,
-		"admin:\n  public_url: wakecall.example.com":  `must be an address like https://`,
-		"callback:\n  networks: 10.0.0.0/33":          `must be any, public or a list of CIDRs`,
-		"callback:\n  networks: [any, public]":        `must be any, public or a list of CIDRs`,
-		"callback:\n  own_listeners: [server.addr,x]": `"x" must be one of server.addr, admin.addr, metrics.addr`,
-		"registry:\n  dsn: postgres://u:pw@h":         `"postgres://u:<secret>@h" must begin with mysql:// or sqlite:`,
-		"registry:\n  dsn: 'sqlite::memory:'":         `must name a file`,
-		"redis:\n  nodes: [localhost:6379]":           `(number 1 of the list): it does not begin with redis://`,
-		"redis:\n  nodes: ['redis://a', 'redis://a']": `must name each Redis once (number 2 of the list`,
-		"redis:\n  nodes: ['redis://:hunter2']":       `: redis.nodes: "redis://:<secret>" must be the URL of a Redis`,
-		"data_dir: /" + strings.Repeat("x", 90):       `at least 4 bytes shorter`,
-		"data_dir: /srv/what?":                        `must not contain a question mark`,
-		"data_dir: ''":                                `data_dir: "" must not be empty`,
-		"data_dir: \"a\\0b\"":                         `without control characters`,
+		"timers: [1, 2]":                                  `:1: timers: "1,2" must be a single value, not a list`,
+		"timers:":                                         `:1: timers: "" must not be empty`,
+		"server: 6789":                                    `:1: server: is a section: write its keys below it`,
+		"timers:\n  a: 1":                                 `:2: timers.a: unknown key`,
+		"servr:\n  addr: x":                               `:2: servr.addr: unknown key; did you mean server.addr?`,
+		"timers: 1\ntimers: 2":                            `:2: invalid YAML: mapping key "timers" already defined`,
+		"log:\n  level: info\nlog.level: warn":            `:3: 'log.level': unknown key`,
+		"a: &x 1":                                         `:1: a: expected a plain value, found the YAML type anchor`,
+		"timers: 1\n---\ntimers: 2":                       `:3: a second document`,
+		"timers: 1\n---\n# x\n---\ntimers: 2":             `:5: a second document`,
+		"timers: 010":                                     `must be a whole number`,
+		"timers: {":                                       `: invalid YAML`,
+		"- a":                                             `expected keys and values`,
+		"server:\n  addr: '127.0.0.1:99999'":              `server.addr: "127.0.0.1:99999" must be HOST:PORT`,
+		"server:\n  addr: 'a b:1'":                        `must be HOST:PORT`,
+		"server:\n  max_body: 1TB":                        `must be a size`,
+		"server:\n  max_body: 17MiB":                      `must be a size such as 4096, 256KiB, 64MiB or 1GiB, 1 to 16MiB`,
+		"server:\n  tls_cert: a.pem":                      `server.tls_cert: is "`,
+		"admin:\n  addr: :6789":                           `listeners cannot share a port`,
+		"admin:\n  addr: 0.0.0.0:6789":                    `listeners cannot share a port`,
+		"admin:\n  addr: \"[::]:6789\"":                   `listeners cannot share a port`,
+		"admin:\n  base_path: /x/":                        `not end with it`,
+		"admin:\n  public_url: wakecall.example.com":      `must be an address like https://`,
+		"callback:\n  networks: 10.0.0.0/33":              `must be any, public or a list of CIDRs`,
+		"callback:\n  networks: [any, public]":            `must be any, public or a list of CIDRs`,
+		"callback:\n  own_listeners: [server.addr,x]":     `"x" must be one of server.addr, admin.addr, metrics.addr`,
+		"registry:\n  dsn: postgres://u:pw@h":             `"postgres://u:<secret>@h" must begin with mysql:// or sqlite:`,
+		"registry:\n  dsn: 'sqlite::memory:'":             `must name a file`,
+		"redis:\n  nodes: [localhost:6379]":               `(number 1 of the list): it does not begin with redis://`,
+		"redis:\n  nodes: ['redis://a', 'redis://a']":     `must name each Redis once (number 2 of the list`,
+		"alert:\n  alertmanager_url: http://u:pw@am:9093": `"http://u:<secret>@am:9093" must be an address like`,
+		"redis:\n  nodes: ['redis://:hunter2']":           `: redis.nodes: "redis://:<secret>" must be the URL of a Redis`,
+		"data_dir: /" + strings.Repeat("x", 90):           `at least 4 bytes shorter`,
+		"data_dir: /srv/what?":                            `must not contain a question mark`,
+		"data_dir: ''":                                    `data_dir: "" must not be empty`,
+		"data_dir: \"a\\0b\"":                             `without control characters`,
 	} {
 		_, err := Load(LoadOptions{File: write(t, text)})
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -360,5 +363,20 @@ func TestTheListenersOfGateways(t *testing.T) {
 		{"gateways.new.addr", "127.0.0.1:11300"}}
 	if got := c.Listeners(); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// TestEveryFormOfAFileIsRead: with a byte-order mark, and behind a document with nothing but a comment.
+func TestEveryFormOfAFileIsRead(t *testing.T) {
+	for _, text := range []string{
+		"\ufefftimers: 3\n", "\xff\xfet\x00i\x00m\x00e\x00r\x00s\x00:\x00 \x003\x00", "---\n# Source\n---\ntimers: 3\n",
+	} {
+		file := filepath.Join(t.TempDir(), "wakecall.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if c, err := Load(LoadOptions{File: file}); err != nil || c.Timers != 3 {
+			t.Errorf("%q: %v", text, err)
+		}
 	}
 }

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
+
+	"github.com/wakecall/wakecall/internal/document"
 )
 
 var standardPlaces = []string{"wakecall.yaml", "/etc/wakecall/wakecall.yaml"}
@@ -49,42 +49,26 @@ func isOutOfReach(name string) bool {
 }
 
 // readYAML sets the keys of a file. It walks the nodes, because decoding would lose the line numbers and the notation
-// of numbers: 5:3:2, 0x10 or 1e3 mean the same in every layer. A panic of the parser is an error, because a reload must
-// survive any file.
+// of numbers: 5:3:2, 0x10 or 1e3 mean the same in every layer.
 func (l *loader) readYAML(data []byte) {
-	defer func() {
-		if p := recover(); p != nil {
-			l.reportSyntax(fmt.Errorf("the parser panicked: %v", p))
-		}
-	}()
-	file, err := parser.ParseBytes(data, 0)
-	if err != nil {
-		l.reportSyntax(err)
+	documents, err := document.YAML(data)
+	if at, ok := errors.AsType[*document.Error](err); ok {
+		l.report(fmt.Sprintf("%s:%d", l.file, at.Line), "", "invalid YAML: "+at.Message)
 		return
 	}
-	for i, doc := range file.Docs {
-		_, isMap := doc.Body.(ast.MapNode)
+	for i, body := range documents {
+		_, isMap := body.(ast.MapNode)
 		switch {
-		case doc.Body == nil:
 		case i > 0:
-			l.report(l.line(doc.Body), "", "a second document begins here: remove the --- above it")
+			l.report(l.line(body), "", "a second document begins here: remove the --- above it")
 		case !isMap:
-			l.report(l.line(doc.Body), "", "expected keys and values, such as timers: 1")
+			l.report(l.line(body), "", "expected keys and values, such as timers: 1")
 		default:
-			for _, entry := range ast.Filter(ast.MappingValueType, doc.Body) {
+			for _, entry := range ast.Filter(ast.MappingValueType, body) {
 				l.readEntry(entry.(*ast.MappingValueNode))
 			}
 		}
 	}
-}
-
-func (l *loader) reportSyntax(err error) {
-	where, detail := l.file, err.Error()
-	var at yaml.Error
-	if errors.As(err, &at) && at.GetToken() != nil {
-		where, detail = fmt.Sprintf("%s:%d", l.file, at.GetToken().Position.Line), at.GetMessage()
-	}
-	l.report(where, "", "invalid YAML: "+detail)
 }
 
 func (l *loader) line(n ast.Node) string {

@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/wakecall/wakecall/internal/document"
 )
 
 // LoadOptions are the sources of a configuration.
@@ -188,7 +190,7 @@ func (l *loader) readValue(variable, source, file string, env []string) string {
 	if err != nil {
 		l.report(source, "", fmt.Sprintf("read the value: %v", err))
 	}
-	return strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
+	return strings.TrimSuffix(strings.TrimSuffix(string(document.Text(text)), "\n"), "\r")
 }
 
 // crossCheck reports values that contradict each other, unless one of them is already reported.

@@ -87,7 +87,7 @@ func number(least, most int) Type {
 	bounds := fmt.Sprintf("%d to %d", least, most)
 	return Type{bounds: bounds, Parse: func(s string) (any, error) {
 		n, err := strconv.Atoi(s)
-		if err != nil || n < least || n > most {
+		if err != nil || n < least || n > most || strconv.Itoa(n) != s { // YAML 1.1 reads 010 as 8
 			return nil, errors.New("must be a whole number, " + bounds)
 		}
 		return n, nil
@@ -143,7 +143,7 @@ func priorities() Type {
 		parts := strings.Split(s, ":")
 		for i, t := range parts {
 			n, err := strconv.Atoi(t)
-			if err != nil || n < 1 || n > 100 || len(parts) != len(p) {
+			if err != nil || n < 1 || n > 100 || strconv.Itoa(n) != t || len(parts) != len(p) {
 				return nil, errors.New("must be three numbers from 1 to 100, for high, normal and low, such as 5:3:2")
 			}
 			p[i] = n

@@ -41,8 +41,8 @@ func (e *endpoints) of(t *registry.Topic, most int, log *slog.Logger) (*callback
 		return c.endpoint, c.err
 	}
 	ep, err := callback.CompileEndpoint(callback.EndpointSpec{
-		URL: t.CallbackURL, Method: t.Method, ContentType: t.ContentType, Headers: t.Headers, RetryIf: t.RetryIf,
-		Secrets: t.Secrets, Dialect: t.Dialect,
+		URL: t.CallbackURL, Method: t.Method, ContentType: t.ContentType, Headers: t.Headers, Fixed: t.Seals,
+		RetryIf: t.RetryIf, Secrets: t.Secrets, Dialect: t.Dialect,
 	})
 	if err != nil {
 		err = fmt.Errorf("topic %s cannot be called: %w", t.Name, err)

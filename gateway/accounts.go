@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/wakecall/wakecall/internal/document"
 	"github.com/wakecall/wakecall/internal/listen"
 )
 
@@ -80,7 +81,7 @@ func readAccounts(key, file string) (map[string]string, error) {
 		return nil, fmt.Errorf("%s: %w", key, err)
 	}
 	accounts := map[string]string{}
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(string(document.Text(text))) {
 		if line = strings.TrimSpace(line); line == "" {
 			continue
 		}

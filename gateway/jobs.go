@@ -3,6 +3,9 @@ package gateway
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/wakecall/wakecall/internal/store"
 )
@@ -42,4 +45,23 @@ func Remove(ctx context.Context, q Ender, topic, id string) (done store.Ended, f
 // state.
 func IsMissing(err error) bool {
 	return errors.Is(err, store.ErrLease) || errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrState)
+}
+
+// delayMark precedes the delay in an attempt's error.
+const delayMark = " with a delay of "
+
+// Delayed returns the attempt of a worker that gave a job back with a delay. done is what the worker did.
+func Delayed(done string, delay time.Duration) *store.Attempt {
+	return &store.Attempt{Error: done + delayMark + delay.String()}
+}
+
+// DelayOf returns the delay that a worker gave a job last or, failing that, that of its push.
+func DelayOf(j *store.Job) time.Duration {
+	for _, a := range slices.Backward(j.History) {
+		if _, text, ok := strings.Cut(a.Error, delayMark); ok {
+			delay, _ := time.ParseDuration(text) // from Delayed
+			return delay
+		}
+	}
+	return max(0, j.DueAt.Sub(j.CreatedAt))
 }

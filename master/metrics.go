@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/wakecall/wakecall/internal/listen"
+	"github.com/wakecall/wakecall/internal/log"
 	"github.com/wakecall/wakecall/master/child"
 )
 
@@ -67,7 +68,8 @@ func MetricsServer(l net.Listener, metrics http.Handler) (*http.Server, net.List
 // metricsHandler serves the master's metrics and those of every child, labeled with the process.
 func (m *Master) metricsHandler() http.Handler {
 	own := prometheus.NewRegistry()
-	own.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	own.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		log.Stderr.Dropped())
 	tree := prometheus.NewRegistry()
 	tree.MustRegister(m)
 	gatherers := prometheus.Gatherers{labelled(own, "master"), tree, prometheus.GathererFunc(m.gatherChildren)}

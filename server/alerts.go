@@ -78,19 +78,18 @@ func mayHandle(t *registry.Token, a *alert.Alert) bool {
 }
 
 func (s *Server) listAlerts(c *call) error {
-	open, err := s.opts.Alerts.ListAlerts(c.ctx(), alert.Filter{Limit: maxOpenAlerts})
+	may := func(a *alert.Alert) bool { return mayHandle(c.token, a) }
+	open, err := s.opts.Alerts.ListAlerts(c.ctx(), alert.Filter{Limit: maxOpenAlerts, May: may})
 	if err != nil {
 		return err
 	}
-	ended, err := s.opts.Alerts.ListAlerts(c.ctx(), alert.Filter{Ended: true, Limit: recentAlerts})
+	ended, err := s.opts.Alerts.ListAlerts(c.ctx(), alert.Filter{Ended: true, Limit: recentAlerts, May: may})
 	if err != nil {
 		return err
 	}
 	views := []alertView{}
 	for _, a := range slices.Concat(open, ended) {
-		if mayHandle(c.token, &a) {
-			views = append(views, s.viewOfAlert(&a))
-		}
+		views = append(views, s.viewOfAlert(&a))
 	}
 	return s.answer(c, http.StatusOK, map[string]any{"alerts": views})
 }
@@ -150,15 +149,15 @@ func (s *Server) endHandling(c *call, why string, until time.Time) error {
 	if err != nil {
 		return badField("alert", "must be the id of an alert, got %q", clip(c.Param("alert")))
 	}
-	open, err := s.opts.Alerts.ListAlerts(c.ctx(), alert.Filter{Limit: maxOpenAlerts})
+	named := func(a *alert.Alert) bool { return a.ID == id && mayHandle(c.token, a) }
+	open, err := s.opts.Alerts.ListAlerts(c.ctx(), alert.Filter{Limit: 1, May: named})
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(open, func(a alert.Alert) bool { return a.ID == id && mayHandle(c.token, &a) })
-	if i < 0 {
+	if len(open) == 0 {
 		return notFound("no open alert %d on the topics of this token", id)
 	}
-	err = s.opts.Alerts.Handle(c.editing(), c.actor(), open[i].Key, why, until)
+	err = s.opts.Alerts.Handle(c.editing(), c.actor(), open[0].Key, why, until)
 	if errors.Is(err, alert.ErrNoAlert) {
 		return notFound("alert %d has ended", id)
 	}

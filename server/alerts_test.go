@@ -17,7 +17,8 @@ type fakeAlerts struct {
 	done  []string
 }
 
-func (f *fakeAlerts) ListAlerts(_ context.Context, filter alert.Filter) ([]alert.Alert, error) {
+func (f *fakeAlerts) ListAlerts(_ context.Context, filter alert.Filter) (list []alert.Alert, err error) {
+	defer func() { list = slices.DeleteFunc(list, func(a alert.Alert) bool { return !filter.May(&a) }) }()
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	one := func(id uint64, key, topic string) alert.Alert {
 		a := alert.Alert{ID: id, Key: key, Kind: "lateness", Severity: alert.Critical, Topic: topic, BeganAt: began,

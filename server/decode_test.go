@@ -113,7 +113,7 @@ func TestDecodeAgrees(t *testing.T) {
 		}
 	}
 	for depth, ok := range map[int]bool{maxDepth: true, maxDepth + 1: false} {
-		if isBody([]byte(strings.Repeat("[", depth)+strings.Repeat("]", depth))) != ok {
+		if isPortable([]byte(strings.Repeat("[", depth)+strings.Repeat("]", depth))) != ok {
 			t.Errorf("%d levels: want %v", depth, ok)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 
 // fakeJobs is a queue in memory. It records its calls.
 type fakeJobs struct {
+	finds  int // calls of Find
 	mu     sync.Mutex
 	jobs   map[string]*store.Job
 	done   []string // every call that could change jobs
@@ -330,6 +331,7 @@ func (f *fakeJobs) Ready() error { return f.fail }
 func (f *fakeJobs) Find(_ context.Context, refs []store.Ref) (found []*store.Job, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.finds++
 	for _, r := range refs {
 		found = append(found, f.jobs[r.Topic+"/"+r.ID])
 	}

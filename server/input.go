@@ -88,7 +88,23 @@ func (r *pushRequest) push(topic *registry.Topic, body []byte, maxBody int) (sto
 	if p.ID == "" {
 		p.ID, p.Fresh = store.NewID(), true
 	}
-	return p, nil
+	return p, checkExpiry(&p, time.Now())
+}
+
+// checkExpiry refuses a job that would expire before it is due. Two instants are compared with each other, not with the
+// clock, so that a push that is repeated later gets the same answer.
+func checkExpiry(p *store.Push, now time.Time) error {
+	due := p.DueAt
+	if due.IsZero() {
+		due = now.Add(p.Delay)
+	}
+	switch {
+	case p.TTL > 0 && !now.Add(p.TTL).After(due):
+		return outOfRange("ttl", "must end after the due time")
+	case !p.ExpiresAt.IsZero() && !p.ExpiresAt.After(due):
+		return outOfRange("expires_at", "must be after the due time")
+	}
+	return nil
 }
 
 // check checks the fields against each other and against the topic.

@@ -161,6 +161,8 @@ func (c *call) jobProblem(err error) error {
 		return conflict("the body of job %s of topic %s was too long to be remembered; push the job again", id, topic)
 	case errors.Is(err, store.ErrTooFar):
 		return outOfRange("due_at", "must be at most 10 years ahead")
+	case errors.Is(err, store.ErrExpires):
+		return outOfRange("due_at", "must be before the job's expires_at")
 	}
 	return err
 }

@@ -99,7 +99,7 @@ func TestChangeJob(t *testing.T) {
 	}
 	before := len(a.jobs.changes())
 	for body, field := range map[string]string{
-		`{}`: "", ``: "", `{"id":"y"}`: "id", `{"ttr":"1s"}`: "ttr", `{"delay":1,"due_at":1}`: "due_at",
+		`{}`: "", ``: "", `{"id":"y"}`: "id", `{"ttr":"1s"}`: "ttr", `{"delay":1,"due_at":1893456000000}`: "due_at",
 		`{"priority":"x"}`: "priority", `{"delay":null}`: "delay",
 	} {
 		a.do("PATCH", orders+"/x", body).problem(400, field)
@@ -365,8 +365,10 @@ func TestTopicForecast(t *testing.T) {
 		o.Forecast = func(context.Context, *registry.Topic) (forecast.Answer, error) { return answer, nil }
 	})
 	for want, is := range map[string]forecast.Answer{
-		`{"waiting":0,"cleared_in_ms":0}`:                                 {},
-		`{"waiting":20,"cleared_in_ms":4000,"rate":5}`:                    {Waiting: 20, Clear: 4 * time.Second, Rate: 5},
+		`{"waiting":0,"cleared_in_ms":0}`: {},
+		`{"waiting":20,"cleared_in_ms":4000,"cleared_in_most_ms":5000,"rate":5}`: {
+			Waiting: 20, Clear: 4 * time.Second, Most: 5 * time.Second, Rate: 5,
+		},
 		`{"waiting":9,"cleared_in_ms":null,"reason":"grows","growth":45}`: {Waiting: 9, Reason: forecast.Grows, Growth: 45},
 		`{"waiting":9,"cleared_in_ms":null,"reason":"paused","paused_by":"ann"}`: {
 			Waiting: 9, Reason: forecast.Paused, By: "ann",

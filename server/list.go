@@ -100,7 +100,8 @@ func (s *Server) stats(c *call) error {
 // forecastView says when the jobs of a topic that are due are cleared.
 type forecastView struct {
 	Waiting   int64           `json:"waiting"`
-	ClearedMS *int64          `json:"cleared_in_ms"` // null: it is unknown
+	ClearedMS *int64          `json:"cleared_in_ms"` // at least; null: it is unknown
+	MostMS    int64           `json:"cleared_in_most_ms,omitzero"`
 	Reason    forecast.Reason `json:"reason,omitzero"`
 	PausedBy  string          `json:"paused_by,omitzero"`
 	ProbeMS   int64           `json:"next_probe_in_ms,omitzero"`
@@ -118,7 +119,7 @@ func (s *Server) forecast(c *call) error {
 		Rate: a.Rate,
 	}
 	if a.Known() {
-		v.ClearedMS = new(a.Clear.Milliseconds())
+		v.ClearedMS, v.MostMS = new(a.Clear.Milliseconds()), a.Most.Milliseconds()
 	}
 	return s.answer(c, http.StatusOK, v)
 }

@@ -89,7 +89,7 @@ var malformed = []struct {
 	{"delay of 1e300 seconds", `{"body":1,"delay":1e300}`, 422, "delay", nil},
 
 	{"due_at of a wrong type", `{"body":1,"due_at":[]}`, 400, "due_at", []string{"RFC 3339", "an array"}},
-	{"due_at without zone", `{"body":1,"due_at":"2030-01-31T08:00:00"}`, 400, "due_at",
+	{"due_at without zone", `{"body":1,"due_at":"2030-01-31T08:00:00"}`, 422, "due_at",
 		[]string{"2030-01-31T08:00:00Z"}},
 	{"due_at that is no day", `{"body":1,"due_at":"2030-02-30T08:00:00Z"}`, 400, "due_at", nil},
 	{"due_at with a fraction of a millisecond", `{"body":1,"due_at":1893456000000.5}`, 400, "due_at",

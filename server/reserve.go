@@ -130,7 +130,7 @@ func (s *Server) reserve(c *call, ask pull.Request, topics []*registry.Topic) er
 	}
 	ctx := c.ctx()
 	ask.Alive = func() bool { return ctx.Err() == nil }
-	ask.Token = strconv.FormatUint(c.token.ID, 10)
+	ask.Token = strconv.FormatUint(s.registry.Snapshot().Tenant(c.token), 10)
 	ask.Stopping = s.stopping.Done() // workers do not wait while the server stops
 	jobs, err := s.opts.Workers.Take(ctx, ask)
 	if err != nil {

@@ -4,9 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
-	"net/url"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -19,7 +20,7 @@ import (
 type Searcher interface {
 	All(ctx context.Context, q search.Query, tell func(search.Report)) search.Report
 	Signed(r *http.Request, now time.Time) bool
-	Serve(ctx context.Context, query url.Values, w http.ResponseWriter, flush func()) error
+	Serve(ctx context.Context, r *http.Request, w io.Writer, flush func()) error
 }
 
 var linesType = []string{"application/x-ndjson"}
@@ -43,7 +44,7 @@ func (s *Server) searchForHost(c echo.Context) error {
 	ctx, cancel := s.untilStop(c)
 	defer cancel()
 	begin(c)
-	err := s.opts.Search.Serve(ctx, c.QueryParams(), c.Response(), s.flusher(c))
+	err := s.opts.Search.Serve(ctx, c.Request(), c.Response(), s.flusher(c))
 	if c.Response().Committed {
 		return nil
 	}
@@ -89,7 +90,7 @@ type storedView struct {
 }
 
 func (s *Server) searchAll(c *call) error {
-	q := search.Query{ID: c.query.Get("id"), Topic: c.query.Get("topic")}
+	q := search.Query{ID: c.query.Get("id"), Topic: c.query.Get("topic"), Within: c.token.Topics}
 	if err := checkID("id", q.ID); err != nil {
 		return err
 	}
@@ -101,13 +102,17 @@ func (s *Server) searchAll(c *call) error {
 	if s.opts.Search == nil {
 		return notFound("this server has no journal to search")
 	}
-	stored := s.stored(c.ctx(), c, q)
-	if _, running := s.searches.LoadOrStore(c.token.ID, true); running {
+	tenant := s.registry.Snapshot().Tenant(c.token)
+	if _, running := s.searches.LoadOrStore(tenant, true); running {
 		return &Problem{Status: http.StatusTooManyRequests, RetryAfter: searchRetry,
 			Detail: "a search with token " + clip(c.token.Name) + " is under way; wait for its end, or disconnect it"}
 	}
+	var searched sync.Once // before the last line is sent, after which the client may begin another
+	end := func() { searched.Do(func() { s.searches.Delete(tenant) }) }
+	defer end()
 	ctx, cancel := s.untilStop(c)
 	defer cancel()
+	stored := s.stored(ctx, c, q)
 	begin(c)
 	out, flush := json.NewEncoder(c.Response()), s.flusher(c)
 	tell := func(r search.Report) {
@@ -118,15 +123,10 @@ func (s *Server) searchAll(c *call) error {
 		_ = out.Encode(searchView{stored, r}) // a client that is gone cancels the request
 		flush()
 	}
-	tell(s.searchOnly(ctx, c.token.ID, q, tell))
+	report := s.opts.Search.All(ctx, q, tell)
+	end()
+	tell(report)
 	return nil
-}
-
-// searchOnly allows one search per token at a time. The search ends before the last line is sent, after which the
-// client may begin another.
-func (s *Server) searchOnly(ctx context.Context, token uint64, q search.Query, tell func(search.Report)) search.Report {
-	defer s.searches.Delete(token)
-	return s.opts.Search.All(ctx, q, tell)
 }
 
 // withoutBodies shortens the lines that only report progress.

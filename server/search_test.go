@@ -2,8 +2,8 @@ package server_test
 
 import (
 	"context"
+	"io"
 	"net/http"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -33,7 +33,7 @@ func (fakeSearch) Signed(r *http.Request, _ time.Time) bool {
 	return strings.HasSuffix(r.Header.Get("Authorization"), "yes")
 }
 
-func (fakeSearch) Serve(context.Context, url.Values, http.ResponseWriter, func()) error {
+func (fakeSearch) Serve(context.Context, *http.Request, io.Writer, func()) error {
 	return search.ErrOther
 }
 
@@ -47,6 +47,9 @@ func TestSearchTellsWhatATokenMayRead(t *testing.T) {
 	go func() { answers <- a.do("GET", "/v1/search?id=42", "") }()
 	<-f.began
 	a.do("GET", "/v1/search?id=42", "").problem(429, "", "under way")
+	if a.jobs.finds != 1 {
+		t.Errorf("a search that was refused asked the shards: %d calls", a.jobs.finds)
+	}
 	close(f.goOn)
 	lines := strings.Split(strings.TrimSpace((<-answers).want(200).body), "\n")
 	if len(lines) != 2 || strings.Contains(lines[0], "body_base64") || strings.Contains(lines[1], "bank") ||

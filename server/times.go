@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -87,9 +88,6 @@ func (m *moment) UnmarshalJSON(v []byte) error {
 	if time.Until(t) > store.MaxDelay { // the queue checks it again by Redis's clock
 		return rangeError("must be at most 10 years ahead")
 	}
-	if t.Year() < 1 {
-		t = time.Unix(0, 0) // the exact time in the past does not matter
-	}
 	if down := t.Truncate(time.Millisecond); !down.Equal(t) {
 		t = down.Add(time.Millisecond)
 	}
@@ -98,17 +96,26 @@ func (m *moment) UnmarshalJSON(v []byte) error {
 }
 
 func parseInstant(v jsontext.Value) (time.Time, error) {
+	var text string
 	switch v.Kind() {
 	case jsontext.KindNumber:
 		ms, err := parseInteger(string(v))
-		return time.UnixMilli(ms), err
-	case jsontext.KindString:
-		text, _ := jsontext.AppendUnquote(nil, v)
-		t, err := time.Parse(time.RFC3339Nano, string(text))
 		if err != nil {
-			return t, badValue("must be an instant like 2030-01-31T08:00:00Z, got %q", clip(string(text)))
+			return time.Time{}, err
 		}
-		return t, nil
+		text = strconv.FormatInt(ms, 10)
+	case jsontext.KindString:
+		unquoted, _ := jsontext.AppendUnquote(nil, v)
+		text = string(unquoted)
+	default:
+		return time.Time{}, badValue("must be an RFC 3339 string or Unix milliseconds, got %s", kindName(v.Kind()))
 	}
-	return time.Time{}, badValue("must be an RFC 3339 string or Unix milliseconds, got %s", kindName(v.Kind()))
+	t, err := registry.ParseInstant(text)
+	switch {
+	case errors.Is(err, registry.ErrNoInstant):
+		return t, badValue("%v, got %q", err, clip(text))
+	case err != nil:
+		return t, rangeError("%v, got %q", err, clip(text))
+	}
+	return t, nil
 }

@@ -84,7 +84,10 @@ func TestABadDayIsFewMailsAndLines(t *testing.T) {
 		t.Errorf("%d mails about the outage", n)
 	}
 	redis.Resume()
+	d.until(31)
+	ended := d.ask("flooded", overview)
 	d.until(36)
+	d.shrank(ended, d.ask("flooded", overview))
 	d.judgeMails()
 	d.judgeOverview(overview)
 	d.isCleared(limited)

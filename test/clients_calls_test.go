@@ -14,6 +14,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -31,6 +32,7 @@ var clientCases = []struct {
 	{"push", pushesWithOptions}, {"ids", pushesOddIDs}, {"body", pushesValues}, {"batch", pushesBatch},
 	{"change", changesJobs}, {"lease", endsLeases}, {"refused", reportsRefusals}, {"unreachable", reportsLostAnswers},
 	{"repeat", repeatsWhatIsSafe}, {"prefix", keepsThePrefix}, {"verify", verifiesSignatures},
+	{"bodies", readsBodies}, {"header", checksHeaders},
 }
 
 type clientJob struct {
@@ -211,6 +213,59 @@ func endsLeases(t *testing.T, d *driver) {
 		"ack": "done", "release": "delayed", "fail": "delayed", "bury": "dead", "extend": "running",
 	} {
 		d.waitState(t, topic, id, state)
+	}
+}
+
+// readsBodies: no job of a reserved batch is lost to a body that a language cannot decode, whether the server hands such
+// bodies out in base64 or, as an older one does, unchanged. Each job is done or, if its body cannot be read, released.
+func readsBodies(t *testing.T, d *driver) {
+	topic := d.topic + ".bodies"
+	var drained struct{ Read, Unreadable []string }
+	check := func(bodies []testBody) {
+		t.Helper()
+		for i, b := range bodies {
+			if id := fmt.Sprint(i); slices.Contains(drained.Read, id) == slices.Contains(drained.Unreadable, id) ||
+				b.portable && !slices.Contains(drained.Read, id) {
+				t.Errorf("%.80s: read %q, unreadable %q", b.body, drained.Read, drained.Unreadable)
+			}
+		}
+	}
+	d.MustPutTopic(t, topic, M{"delivery": "pull", "max_attempts": 1})
+	bodies := testBodies(t)
+	pushBodies(t, d.clientTest, topic, bodies)
+	d.must(t, M{"op": "drain", "topic": topic}, &drained)
+	check(bodies)
+	for state, ids := range map[string][]string{"done": drained.Read, "delayed": drained.Unreadable} {
+		for _, id := range ids {
+			if job := d.MustGet(t, topic, id); job.State != state {
+				t.Errorf("%s is %s, want %s", id, job.State, state)
+			}
+		}
+	}
+	var jobs []string
+	for i, b := range bodies {
+		jobs = append(jobs, fmt.Sprintf(`{"lease":"l%d","topic":"t","id":"%[1]d","ttr":"1s","due_at":"2030-01-01T00:00:00Z",`+
+			`"content_type":"application/json","headers":{"body":"x"},"body":%[2]s}`, i, b.body))
+	}
+	old := breakAnswers(t, replies(http.StatusOK, `{"jobs":[`+strings.Join(jobs, ",")+"]}"),
+		replies(http.StatusNoContent, ""))
+	d.must(t, M{"op": "drain", "topic": "t", "client": M{"url": old.URL, "token": ""}}, &drained)
+	check(bodies)
+}
+
+// checksHeaders: a token or an ETag with a line's end sends no header of its own.
+func checksHeaders(t *testing.T, d *driver) {
+	for _, end := range []string{"\n", "\r\n", "\r\n ", "\x00", "\r"} {
+		for token, etag := range map[string]string{"x" + end + "X-Evil: 1": "", "x": `"x` + end + `X-Evil: 1"`} {
+			b := breakAnswers(t, replies(http.StatusOK, anyJob))
+			f := d.call(t, M{
+				"op": "change", "topic": "t", "id": "x", "push": M{"priority": "low"}, "etag": etag,
+				"client": M{"url": b.URL, "token": token},
+			}, nil)
+			if f == nil || f.Status != 0 || len(b.bodies()) != 0 {
+				t.Errorf("%q, %q: %+v, sent %q", token, etag, f, b.bodies())
+			}
+		}
 	}
 }
 

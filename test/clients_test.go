@@ -122,6 +122,7 @@ func TestClients(t *testing.T) {
 				return
 			}
 			t.Run("worker", func(t *testing.T) { t.Parallel(); c.worker(t) })
+			t.Run("bodies", func(t *testing.T) { t.Parallel(); c.workerBodies(t) })
 			t.Run("calls", func(t *testing.T) {
 				t.Parallel()
 				d := c.drive(t)
@@ -300,6 +301,57 @@ func (c *clientTest) worker(t *testing.T) {
 	third.WaitExit()
 	if job := c.MustGet(t, topic, "late"); job.State != "ready" || job.Attempts != 0 {
 		t.Errorf("a job that came after the stop is %s after %d attempts", job.State, job.Attempts)
+	}
+}
+
+// testBody is a body of testdata/bodies.tsv: some are portable, others are refused by some readers of JSON.
+type testBody struct {
+	body     string
+	portable bool
+}
+
+func testBodies(t *testing.T) (bodies []testBody) {
+	t.Helper()
+	text, err := os.ReadFile("testdata/bodies.tsv")
+	must(t, err)
+	for line := range strings.Lines(string(text)) {
+		member, body, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		bodies = append(bodies, testBody{body, member == "body"})
+	}
+	return bodies
+}
+
+// pushBodies pushes bodies as jobs 0, 1, 2, …
+func pushBodies(t *testing.T, c *clientTest, topic string, bodies []testBody) {
+	t.Helper()
+	for i, b := range bodies {
+		req, err := http.NewRequest(http.MethodPut, c.Base+harness.JobPath(topic, fmt.Sprint(i)), strings.NewReader(b.body))
+		must(t, err)
+		req.Header.Set("Authorization", "Bearer "+c.Token)
+		resp, err := http.DefaultClient.Do(req)
+		must(t, err)
+		must(t, resp.Body.Close())
+		if resp.StatusCode != http.StatusCreated {
+			t.Fatalf("%.80s: %s", b.body, resp.Status)
+		}
+	}
+}
+
+// workerBodies: a worker ends the attempt of no job whose body it cannot read; others are done.
+func (c *clientTest) workerBodies(t *testing.T) {
+	topic := c.topicName("odd")
+	c.MustPutTopic(t, topic, M{"delivery": "pull", "max_attempts": 1})
+	bodies := testBodies(t)
+	pushBodies(t, c, topic, bodies)
+	process.Start(t, c.dir, c.name+"-bodies", c.program(append(c.run(c.driver, ""), "work", topic)))
+	for i, b := range bodies {
+		harness.Eventually(t, soon, b.body[:min(len(b.body), 80)]+" to be handled", func() error {
+			job := c.MustGet(t, topic, fmt.Sprint(i))
+			if job.State == "done" || !b.portable && job.State == "delayed" && job.Attempts == 0 {
+				return nil
+			}
+			return fmt.Errorf("it is %s after %d attempts: %+v", job.State, job.Attempts, job.History)
+		})
 	}
 }
 

@@ -46,7 +46,7 @@ func (i *installation) malformedPushes(t *testing.T) {
 		"far ahead":             {`{"body":1,"delay":1e15}`, "400 422", "delay"},
 		"due far ahead":         {`{"body":1,"due_at":"9999-01-01T00:00:00Z"}`, "400 422", "due_at"},
 		"bad due_at":            {`{"body":1,"due_at":"tomorrow"}`, "400", "due_at"},
-		"delay and due_at":      {`{"body":1,"delay":"1s","due_at":1}`, "400", ""},
+		"delay and due_at":      {`{"body":1,"delay":"1s","due_at":"2030-01-31T08:00:00Z"}`, "400", ""},
 		"id too long":           {`{"body":1,"id":"` + strings.Repeat("x", 129) + `"}`, "400 422", "id"},
 		"empty id":              {`{"body":1,"id":""}`, "400 422", "id"},
 		"id with control":       {`{"body":1,"id":"a\u0000b"}`, "400", "id"},

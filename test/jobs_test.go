@@ -210,7 +210,7 @@ func (i *installation) patch(t *testing.T) {
 		t.Errorf("a job that was delayed by an hour was called at %s", calls[0].At)
 	}
 	i.MustDo(t, http.StatusNotFound, http.MethodPatch, harness.JobPath(topic, "nobody"), M{"delay": "1h"})
-	i.MustDo(t, http.StatusBadRequest, http.MethodPatch, harness.JobPath(topic, "later"), M{"delay": "1h", "due_at": 1})
+	i.MustDo(t, http.StatusBadRequest, http.MethodPatch, harness.JobPath(topic, "later"), M{"delay": "1h", "due_at": "2030-01-31T08:00:00Z"})
 }
 
 func (i *installation) patchRunning(t *testing.T) {

@@ -15,12 +15,14 @@ import (
 type Queue struct {
 	mu      sync.Mutex
 	ByTopic map[string]store.Stats
+	// CountsErr is the error of Counts.
+	CountsErr error
 }
 
 func (q *Queue) Counts(context.Context) (map[string]store.Stats, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return maps.Clone(q.ByTopic), nil
+	return maps.Clone(q.ByTopic), q.CountsErr
 }
 
 func (q *Queue) Stats(context.Context, []string) (map[string]store.Stats, error) {

@@ -111,7 +111,7 @@ func (h *Handler) chart(c echo.Context) error {
 	}
 	if series != history.AllTopics && !strings.Contains(series, "/") { // a topic
 		all, _ := h.points(c, history.AllTopics)
-		p = withGaps(p, all)
+		p = p.WithGaps(all)
 	}
 	out.At = append([]int64{}, p.Times...)
 	for _, l := range kind.lines {
@@ -122,26 +122,6 @@ func (h *Handler) chart(c echo.Context) error {
 			chartLine{h.Texts.T(c, "charts."+l.name), l.color, scaled(p.Values[l.name], l.scale, len(p.Times)), l.dash})
 	}
 	return c.JSON(http.StatusOK, out)
-}
-
-// withGaps returns the points of a topic, with gaps where all topics have one: no shard answered then. A topic's own
-// points do not show gaps, because they are stored only after events.
-func withGaps(p, all history.Points) history.Points {
-	unknown := map[int64]bool{}
-	for i, v := range all.Values["pushed"] {
-		unknown[all.Times[i]] = v == nil
-	}
-	values := make(map[string][]*float64, len(p.Values))
-	for name, list := range p.Values {
-		values[name] = slices.Clone(list)
-		for i, at := range p.Times {
-			if unknown[at] && i < len(list) {
-				values[name][i] = nil
-			}
-		}
-	}
-	p.Values = values
-	return p
 }
 
 // points reads a series over the range in the address.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,10 +25,13 @@ type Answered struct {
 // Known reports whether any numbers are known. Zeros in place of unknown numbers would look healthy.
 func (a Answered) Known() bool { return !a.At.IsZero() }
 
-const oldAfter = 10 * time.Second
+const oldAfter = countsPause + 5*time.Second
 
 // Old reports whether the numbers are from an earlier read.
 func (a Answered) Old() bool { return a.Known() && a.Now.Sub(a.At) > oldAfter }
+
+// Complete reports whether the numbers are of all shards, and not old.
+func (a Answered) Complete() bool { return a.Known() && !a.Old() && len(a.Missing) == 0 }
 
 // Counts are the numbers of jobs of all topics by state.
 type Counts struct {
@@ -61,9 +65,11 @@ type readings struct {
 
 const (
 	countsFresh = 3 * time.Second
-	countsShare = 20     // counting takes at most one part in countsShare of the time
-	oldestAsked = 10_000 // topics whose age of ready jobs is read
-	totalsKept  = 10_000 // topics
+	countsShare = 20               // counting takes at most one part in countsShare of the time, but
+	countsPause = 15 * time.Second // is never further apart: a read that waits for a shard takes long, too
+	readLimit   = 10 * time.Second // so that a shard that hangs holds up no page for longer
+	oldestAsked = 10_000           // topics whose age of ready jobs is read
+	totalsKept  = 10_000           // topics
 )
 
 // Counts returns the numbers of jobs of all topics. While no shard answers it returns the last counts. All callers
@@ -73,8 +79,10 @@ func (h *Handler) Counts(ctx context.Context) Counts {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := h.Now()
-	if now.Sub(r.asked) >= max(countsFresh, countsShare*r.took) || r.asked.IsZero() {
-		all, err := h.readCounts(context.WithoutCancel(ctx))
+	if now.Sub(r.asked) >= min(countsPause, max(countsFresh, countsShare*r.took)) || r.asked.IsZero() {
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), readLimit)
+		defer cancel()
+		all, err := h.readCounts(limited)
 		r.took = h.Now().Sub(now)
 		if h.someAnswered(err) {
 			r.counts.Topics, r.counts.At = all, now
@@ -84,6 +92,16 @@ func (h *Handler) Counts(ctx context.Context) Counts {
 	c := r.counts
 	c.Now = now
 	return c
+}
+
+// Recount makes the next call of Counts read again if it lacks a shard that is up now.
+func (h *Handler) Recount(up []string) {
+	r := &h.readings
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if slices.ContainsFunc(r.counts.Missing, func(name string) bool { return slices.Contains(up, name) }) {
+		r.asked = time.Time{}
+	}
 }
 
 // readCounts counts the jobs of the topics that have any.

@@ -21,11 +21,15 @@ import (
 // redis is the queue of a Handler, with answers as far as they are set.
 type redis struct {
 	forecast.Queue
-	stats map[string]store.Stats
-	err   error
+	stats  map[string]store.Stats
+	err    error
+	during func()
 }
 
 func (r *redis) Counts(ctx context.Context) (map[string]store.Stats, error) {
+	if r.during != nil {
+		r.during()
+	}
 	return maps.Clone(r.stats), cmp.Or(ctx.Err(), r.err)
 }
 
@@ -95,6 +99,32 @@ func TestWhatIsNotKnownIsNotZero(t *testing.T) {
 	}
 	if x := h.Totals(t.Context(), []string{"a"})["a"]; !x.Old() || x.Dead != 7 {
 		t.Errorf("no shard answers now: %+v", x)
+	}
+}
+
+// TestASlowReadFreezesNoCounts for longer than countsPause, and not at all once the shard it lacked is up again.
+func TestASlowReadFreezesNoCounts(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	r := &redis{stats: map[string]store.Stats{"a": {Dead: 7}}}
+	h := New(Options{Now: func() time.Time { return now }, Registry: openRegistry(t), Queue: r})
+	hang := func() {
+		r.err, r.during = &queue.PartialError{Shards: []string{"s1"}, Err: errors.New("timeout")}, func() { now = now.Add(readLimit) }
+		h.Counts(t.Context())
+		r.err, r.during = nil, func() {}
+	}
+	hang()
+	now = now.Add(countsPause)
+	if c := h.Counts(t.Context()); !c.Complete() {
+		t.Errorf("%s after a slow read, the counts are %+v", countsPause, c)
+	}
+	now = now.Add(countsPause)
+	hang()
+	if h.Recount([]string{"s2"}); h.Counts(t.Context()).Complete() {
+		t.Error("the counts are complete without s1")
+	}
+	if h.Recount([]string{"s1"}); !h.Counts(t.Context()).Complete() {
+		t.Error("s1 is up again, but the counts are without it")
 	}
 }
 

@@ -66,7 +66,10 @@ func TestThePagesSayHowLateJobsWillBe(t *testing.T) {
 			t.Errorf("the page of %s shows\n%s", name, page)
 		}
 	}
-	s.Shows("/topics/jobs.free?tab=forecast", "if 0.30 jobs per second is", "0.30 jobs per second, measured")
+	body := s.Shows("/topics/jobs.free?tab=forecast", "0.30 jobs per second, measured")
+	if strings.Contains(body, "late.") {
+		t.Errorf("a measured rate is taken for a limit:\n%s", body)
+	}
 	s.Shows("/", `hx-get="/overview/late"`)
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/overview/late", nil)
 	admintest.Must(t, err)

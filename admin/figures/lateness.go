@@ -29,7 +29,9 @@ func (h *Handler) Lateness(ctx context.Context) activity.Histogram {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if now := h.Now(); now.Sub(l.asked) >= countsFresh {
-		calls, err := h.Queue.LatenessOfAll(context.WithoutCancel(ctx), now.Add(-Window))
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), readLimit)
+		defer cancel()
+		calls, err := h.Queue.LatenessOfAll(limited, now.Add(-Window))
 		if l.asked = now; h.someAnswered(err) {
 			l.calls, l.known = calls, true
 		}

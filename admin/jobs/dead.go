@@ -72,7 +72,6 @@ type deadChosen struct {
 	Jobs    int64
 	AtLeast bool // the count is incomplete
 	Later   bool // another request continues
-	Known   bool
 }
 
 // Narrow reports whether the filter excludes any dead job.
@@ -119,16 +118,14 @@ func (h *Handler) deadPage(c echo.Context) error {
 	f, _ := readDeadFilter(c) // malformed values are ignored, as the page shows
 	d := deadData{Counts: h.Counts.Counts(ctx), Reasons: []string{"attempts", "gone", "expired", "lease"}}
 	d.Topics = deadTopicsOf(d.Counts)
-	d.Chosen = deadChosen{Filter: f, Known: d.Known() && !d.Old()}
+	d.Chosen = deadChosen{Filter: f}
 	part := page.IsFragment(c)
 	limit := h.Patience
 	if part {
 		limit = countLimit
 	}
-	if d.Known() {
-		if err := h.findDead(c, &d, time.Now().Add(limit)); err != nil {
-			return err
-		}
+	if err := h.findDead(c, &d, time.Now().Add(limit)); err != nil {
+		return err
 	}
 	d.Chosen.Later = d.Chosen.AtLeast && !part
 	d.Running = h.deadTasks(ctx)
@@ -176,14 +173,14 @@ func sortDead(list []deadTopic) {
 	})
 }
 
-// fewTopics is how many topics are searched regardless of their counts, which may be two seconds old.
+// fewTopics is how many topics are searched regardless of their counts, which may be seconds old.
 const fewTopics = 100
 
 // deadNames returns the filter's topics. If there are many, it leaves out those that have no dead jobs.
 func (h *Handler) deadNames(f bulk.Filter, counts figures.Counts) []string {
 	s := h.Registry.Snapshot()
 	names := f.Topics(s)
-	if len(names) <= fewTopics {
+	if len(names) <= fewTopics || !counts.Complete() {
 		return names
 	}
 	return slices.DeleteFunc(names, func(name string) bool {
@@ -292,7 +289,7 @@ func (h *Handler) surveyDead(ctx context.Context, f bulk.Filter, names []string,
 func wholeTopics(f bulk.Filter, names []string, counts figures.Counts) (list []deadTopic, ok bool) {
 	for _, name := range names {
 		s, counted := counts.Topics[name]
-		if f.Narrow() || !counted || !f.Covers(name) {
+		if f.Narrow() || !counted || !f.Covers(name) || !counts.Complete() {
 			return nil, false
 		}
 		list = append(list, deadTopic{name, s.Dead})

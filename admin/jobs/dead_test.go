@@ -2,6 +2,7 @@ package jobs_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -44,6 +45,23 @@ func TestTheFormSaysWhatItWillDo(t *testing.T) {
 		if !strings.Contains(body, want) {
 			t.Errorf("the fragment lacks %q:\n%s", want, body)
 		}
+	}
+}
+
+// TestNoActionIsHiddenBecauseOfACount that is cached or unknown: jobs that the page lists can be acted on.
+func TestNoActionIsHiddenBecauseOfACount(t *testing.T) {
+	t.Parallel()
+	for name, counts := range map[string]func(*admintest.DeadQueue){
+		"none when they were counted": func(q *admintest.DeadQueue) { q.ByTopic = nil },
+		"no shard was counted":        func(q *admintest.DeadQueue) { q.CountsErr = errors.New("timeout") },
+	} {
+		q := admintest.NewDeadQueue("a", 20)
+		counts(q)
+		s := admintest.OpenDead(t, q)
+		if body := s.Shows("/dead", "20 jobs of one topic", "Start re-drive"); strings.Contains(body, " disabled") {
+			t.Errorf("%s: an action is disabled", name)
+		}
+		s.Shows("/topics/a?tab=jobs&state=dead", `id="all-matching"`)
 	}
 }
 

@@ -121,7 +121,9 @@ func MaskSent(c echo.Context, sent *callback.Sent, t *registry.Topic) {
 	}
 	masked := t.Masked()
 	for name, value := range masked.Headers {
-		sent.Header.Set(name, value)
+		if t.Seals(name) {
+			sent.Header[name] = []string{value}
+		}
 	}
 	if masked.CallbackURL != t.CallbackURL {
 		sent.URL = masked.CallbackURL // without the parameters that a GET adds
@@ -228,7 +230,7 @@ func isFieldError(err error) bool {
 func isJobRefusal(err error) bool {
 	return errors.Is(err, store.ErrRunning) || errors.Is(err, store.ErrDead) || errors.Is(err, store.ErrTooFar) ||
 		errors.Is(err, store.ErrAlive) || errors.Is(err, store.ErrBodyGone) ||
-		errors.Is(err, store.ErrState)
+		errors.Is(err, store.ErrState) || errors.Is(err, store.ErrExpires)
 }
 
 func EndpointOf(t *registry.Topic) (*callback.Endpoint, error) {
@@ -236,8 +238,7 @@ func EndpointOf(t *registry.Topic) (*callback.Endpoint, error) {
 		return nil, seal.ErrKey
 	}
 	return callback.CompileEndpoint(callback.EndpointSpec{
-		URL: t.CallbackURL, Method: t.Method, ContentType: t.ContentType, Headers: t.Headers, RetryIf: t.RetryIf,
-		Dialect: t.Dialect,
-		Secrets: t.Secrets,
+		URL: t.CallbackURL, Method: t.Method, ContentType: t.ContentType, Headers: t.Headers, Fixed: t.Seals,
+		RetryIf: t.RetryIf, Secrets: t.Secrets, Dialect: t.Dialect,
 	})
 }

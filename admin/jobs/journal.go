@@ -88,7 +88,7 @@ func (h *Handler) searchOf(user string, q search.Query) *journalSearch {
 	h.searches.mu.Lock()
 	defer h.searches.mu.Unlock()
 	s := h.searches.byUser[user]
-	if s != nil && s.query == q {
+	if s != nil && s.query.ID == q.ID && s.query.Topic == q.Topic {
 		s.watch.Reset(unwatched)
 		return s
 	}

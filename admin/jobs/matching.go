@@ -76,7 +76,7 @@ func (h *Handler) ListMatching(c echo.Context, topic string, state store.State, 
 		return l, err
 	}
 	if !f.Narrow() {
-		l.Matching.Count, l.Matching.Counted = all, true
+		l.Matching.Count, l.Matching.Counted = max(all, int64(len(l.Jobs))), true // all may be old
 		return l, nil
 	}
 	h.count(c.Request().Context(), &l.Matching, h.Patience)

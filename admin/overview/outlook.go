@@ -49,7 +49,7 @@ type outlookCache struct {
 }
 
 const (
-	outlookFresh  = time.Minute
+	outlookFresh  = 20 * time.Second
 	outlookRetry  = 10 * time.Second // after no shard answered
 	outlookEmpty  = time.Second      // without jobs; it is quickly computed
 	outlookTopics = 300              // the topics with the most jobs
@@ -57,7 +57,7 @@ const (
 	outlookLimit  = 10 * time.Second
 )
 
-// currentOutlook returns the outlook, computed at most once a minute for all requests, if there are jobs. While no
+// currentOutlook returns the outlook, computed at most every outlookFresh for all requests, if there are jobs. While no
 // shard answers, it returns the last one.
 func (h *Handler) currentOutlook(ctx context.Context) *outlook {
 	b := &h.outlooks
@@ -92,8 +92,8 @@ func (h *Handler) computeOutlook(ctx context.Context) (*outlook, error) {
 	if !counts.Known() || counts.Old() {
 		return nil, errUnknown
 	}
-	o := &outlook{At: h.Now(), Capacity: forecast.Measure(ctx, h.Figures.History, history.AllTopics)}
-	o.Capacity.Decide()
+	o := &outlook{At: h.Now(), Capacity: forecast.Capacity{Deliveries: -1}}
+	o.Capacity.Measure(ctx, h.Figures.History, history.AllTopics)
 	for _, name := range h.busiest(counts.Topics, o) {
 		if err := h.addTopic(ctx, o, name); err != nil {
 			return nil, err
@@ -135,7 +135,7 @@ func (h *Handler) addTopic(ctx context.Context, o *outlook, name string) error {
 	if a.Behind() {
 		o.Behind = append(o.Behind, f)
 	}
-	if a.IsLate() && s.Capacity.Sure() {
+	if a.IsLate() {
 		o.Topics = append(o.Topics, f)
 	}
 	if t.IsCalled() {

@@ -57,8 +57,7 @@ func (h *Handler) gettingStarted(live *overviewLive) *gettingStarted {
 	if len(names) > 0 {
 		g.Topic, topic = names[0], names[0]
 	}
-	token := "$(cat " + h.TokenFile + ")"
-	g.Curl = page.CurlLine(h.APIURL, topic, token, `{"body":{"hello":"world"},"delay":"5s"}`)
+	g.Curl = page.FirstCurl(h.APIURL, topic, h.TokenFile)
 	return g
 }
 
@@ -143,6 +142,7 @@ func (h *Handler) overviewLive(ctx context.Context) *overviewLive {
 
 func (h *Handler) collect(ctx context.Context) *overviewLive {
 	o := &overviewLive{Shards: h.Shards.ShardViews(ctx), CheckedAt: h.Now()}
+	h.Figures.Recount(o.up())
 	o.Now, o.Late = h.currentRates(ctx), h.Figures.Lateness(ctx)
 	o.Shares = h.shares(ctx)
 	o.Tree, _ = h.Master.Ps(ctx) // without a master: shown as a problem
@@ -151,6 +151,16 @@ func (h *Handler) collect(ctx context.Context) *overviewLive {
 	h.addImpact(ctx, o.Problems.List)
 	o.Busy = h.busy(o)
 	return o
+}
+
+// up returns the names of the shards that answer.
+func (o *overviewLive) up() (names []string) {
+	for _, s := range o.Shards {
+		if s.Health.Up {
+			names = append(names, s.Name)
+		}
+	}
+	return names
 }
 
 func (h *Handler) busy(o *overviewLive) bool {

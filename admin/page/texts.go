@@ -43,6 +43,7 @@ var known = []struct {
 	{store.ErrBodyGone, "errors.body_gone"},
 	{store.ErrCursor, "errors.cursor"},
 	{store.ErrTooFar, "errors.too_far"},
+	{store.ErrExpires, "errors.expires"},
 	{registry.ErrNoTopic, "errors.no_topic"},
 	{registry.ErrNoShard, "errors.no_shard"},
 	{registry.ErrNoToken, "errors.no_token"},

@@ -15,6 +15,7 @@ import (
 	"github.com/wakecall/wakecall/conf/address"
 	"github.com/wakecall/wakecall/internal/account"
 	"github.com/wakecall/wakecall/internal/alert/health"
+	"github.com/wakecall/wakecall/internal/message"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/store"
 )
@@ -186,8 +187,12 @@ func (h *Handler) typedShard(c echo.Context) (s registry.Shard, stored *registry
 	if s.URL == "" || s.URL == registry.ManagedShard {
 		return s, stored, nil
 	}
-	if _, err := address.Parse(s.URL); err != nil {
+	node, err := address.Parse(s.URL)
+	if err != nil {
 		return s, stored, page.FieldError("url", "", err)
+	}
+	if node.Network == "unix" && s.URL != before {
+		return s, stored, page.FieldError("url", "shards.no_socket")
 	}
 	return s, stored, nil
 }
@@ -240,7 +245,7 @@ func (h *Handler) shardTest(c echo.Context) error {
 		if rest != nil {
 			return rest
 		}
-		return h.Pages.Fragment(c, "partials/shard_test", shardTest{Err: "URL: " + fields["url"]})
+		return h.Pages.Fragment(c, "partials/shard_test", shardTest{Err: message.Plain("URL: " + fields["url"])})
 	}
 	if s.Name == "" {
 		s.Name = "new"

@@ -2,7 +2,10 @@ package shards_test
 
 import (
 	"context"
+	"io"
+	"net"
 	"net/http"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -10,6 +13,7 @@ import (
 
 	"github.com/wakecall/wakecall/admin"
 	"github.com/wakecall/wakecall/admin/admintest"
+	"github.com/wakecall/wakecall/internal/callback"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/store"
@@ -64,6 +68,49 @@ func TestConnectionIsTested(t *testing.T) {
 	}
 }
 
+// An admin learns nothing about other servers by testing a connection: forbidden addresses and Unix sockets are not
+// reached, and nothing that a server answers is shown.
+func TestConnectionTestRevealsNothing(t *testing.T) {
+	t.Parallel()
+	s := admintest.Open(t, func(o *admin.Options) { o.OpenShard = openShard }).As("root")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.WriteString(c, "SSH-2.0-hush\r\n")
+			_ = c.Close()
+		}
+	}()
+	socket := filepath.Join(t.TempDir(), "s")
+	for url, says := range map[string]string{
+		"redis://" + l.Addr().String(): "No Redis answers at this address",
+		"redis://169.254.1.1:6379/0":   "This address is not allowed",
+		"rediss://[fe80::1]:6379/0":    "This address is not allowed",
+		"redis+cluster://169.254.1.1":  "This address is not allowed",
+		"unix://" + socket:             "Unix sockets cannot be entered here",
+	} {
+		if _, body := s.Post("/shards/test", "url", url); !strings.Contains(body, says) || strings.Contains(body, "hush") {
+			t.Errorf("%s: got\n%s", url, body)
+		}
+	}
+	if _, body := s.Post("/shards/-/new", "name", "one", "url", "unix://"+socket); !strings.Contains(
+		body, "Unix sockets cannot be entered here") || len(s.Registry.ListShards()) > 0 {
+		t.Errorf("a shard at a socket is saved: %s", body)
+	}
+	stored := registry.Shard{Name: "one", URL: "unix://" + socket, State: registry.ShardActive}
+	admintest.Must(t, s.Registry.PutShard(t.Context(), "test", stored))
+	if _, body := s.Post("/shards/test", "was", "one", "url", stored.URL); strings.Contains(body, "cannot be entered") {
+		t.Errorf("a registered shard cannot be tested: %s", body)
+	}
+}
+
 func TestShardsNeedRoles(t *testing.T) {
 	t.Parallel()
 	s := admintest.Open(t, nil).As("ops")
@@ -77,7 +124,7 @@ func TestShardsNeedRoles(t *testing.T) {
 }
 
 func openShard(ctx context.Context, s registry.Shard) (*store.Shard, func(), error) {
-	q := queue.Open(store.Options{Timeout: time.Second})
+	q := queue.Open(store.Options{Timeout: time.Second, Control: callback.Control})
 	done := func() { _ = q.Close() }
 	if err := q.Shards.Set([]store.ShardConfig{{Name: s.Name, URL: s.URL, State: string(s.State)}}); err != nil {
 		return nil, done, err

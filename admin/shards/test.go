@@ -5,8 +5,10 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/alert/health"
+	"github.com/wakecall/wakecall/internal/callback"
 	"github.com/wakecall/wakecall/internal/message"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // shardCheck is one result of a connection test.
@@ -17,7 +19,7 @@ type shardCheck struct {
 
 type shardTest struct {
 	Up     bool
-	Err    string // the error of Redis or the network
+	Err    message.Message
 	Checks []shardCheck
 }
 
@@ -30,11 +32,14 @@ func (h *Handler) testShard(ctx context.Context, s registry.Shard) shardTest {
 	s.State = registry.ShardActive
 	shard, closeShard, err := h.Open(ctx, s)
 	if err != nil {
-		return shardTest{Err: err.Error()}
+		return shardTest{Err: message.Plain(err.Error())}
 	}
 	defer closeShard()
+	if _, _, err := shard.Ping(ctx); err != nil {
+		return shardTest{Err: failure(err)}
+	}
 	state, problems := health.Try(ctx, shard)
-	t := shardTest{Up: state.Up, Err: state.Err}
+	t := shardTest{Up: state.Up, Err: message.Plain(state.Err)}
 	if !state.Up {
 		return t
 	}
@@ -43,6 +48,15 @@ func (h *Handler) testShard(ctx context.Context, s registry.Shard) shardTest {
 		t.Checks = append(t.Checks, shardCheck{severityColor(p.Severity), p.Says()})
 	}
 	return t
+}
+
+// failure says why there was no connection. It never quotes what was received: it may come from any server that this
+// host reaches.
+func failure(err error) message.Message {
+	if store.Refused(err) {
+		return message.New("shards.fail_login")
+	}
+	return message.New("shards.fail_" + callback.Reason(err))
 }
 
 func severityColor(s health.Severity) string {

@@ -20,6 +20,7 @@ func (h *Handler) fillForecast(c echo.Context, d *topicData) error {
 	if s == nil || s.Due.Now.IsZero() { // no shard answered
 		return nil
 	}
+	s.Capacity.Measure(c.Request().Context(), h.Figures.History, d.Name)
 	f, rate := &s.Due, s.Capacity.Rate
 	d.Forecast, d.Capacity, d.Answer = f, s.Capacity, answer
 	d.Minutes = h.Figures.ForecastChart(c, f.Now, time.Minute, f.Minutes[:], rate)

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/app/setup"
 	"github.com/wakecall/wakecall/client"
 	"github.com/wakecall/wakecall/conf"
@@ -101,12 +102,13 @@ func greeting(cfg *conf.Config, endpoint string) string {
 	return fmt.Sprintf(`
 Wakecall is up at %[1]s (API documentation: %[1]s/docs). Push a first job, due in five seconds:
 
-  curl %[1]s/v1/topics/%[2]s/jobs -H "Authorization: Bearer $(cat %[3]s)" -d '{"body":{"hello":"world"},"delay":"5s"}'
+  %[2]s
 
 Its callback is printed here, on a line that begins with "demo:", as are those of your topics with the callback_url
-%[5]s. Ctrl-C stops everything; the jobs are kept in %[4]s.
+%[3]s. Ctrl-C stops everything; the jobs are kept in %[4]s.
 
-`, setup.APIURL(cfg), topic, shellQuote(nearPath(setup.TokenFile(cfg))), nearPath(cfg.DataDir), endpoint)
+`, setup.APIURL(cfg), page.FirstCurl(setup.APIURL(cfg), topic, nearPath(setup.TokenFile(cfg))), endpoint,
+		nearPath(cfg.DataDir))
 }
 
 // nearPath returns a path relative to the working directory if it is below that directory.
@@ -120,13 +122,6 @@ func nearPath(path string) string {
 		return path
 	}
 	return near
-}
-
-func shellQuote(s string) string {
-	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-") == "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // handler responds to callbacks with 200, and prints each as "demo: 12:00:05.002 order-1 attempt 1 of 10 2ms after it

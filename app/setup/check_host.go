@@ -58,7 +58,8 @@ func checkDir(what, dir string) Finding {
 	}
 	if err := tryWrite(at); err != nil {
 		return failedErr(what, err,
-			fmt.Sprintf("Give it to this user (chown %d %s), or set %s to another directory", os.Getuid(), at, what))
+			fmt.Sprintf("Give it to this user (chown %d %s), or set %s to another directory", os.Getuid(),
+				printable.Word(at), what))
 	}
 	free, _, err := disk.Space(at)
 	if err != nil {
@@ -121,9 +122,8 @@ func whoAnswers(key, addr string) (wakecall, other bool) {
 	if key == "metrics.addr" {
 		path, mark = "/metrics", "wakecall_"
 	}
-	insecure := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // no secrets are sent
-	c := http.Client{Timeout: 2 * time.Second, Transport: insecure}
-	defer c.CloseIdleConnections()
+	c := LocalClient()
+	c.Timeout = 2 * time.Second
 	for _, scheme := range []string{"http", "https"} {
 		resp, err := c.Get(scheme + "://" + Reachable(addr) + path)
 		if err != nil {
@@ -137,6 +137,17 @@ func whoAnswers(key, addr string) (wakecall, other bool) {
 		other = true
 	}
 	return false, other
+}
+
+// LocalClient returns a client for listeners of this host. It does not verify the certificate, which is issued for the
+// name that clients use, and must send nothing secret. It uses no proxy and follows no redirect.
+func LocalClient() *http.Client {
+	return &http.Client{
+		Transport: &http.Transport{
+			DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 }
 
 func checkPort(key, addr string, tree *master.Tree) Finding {

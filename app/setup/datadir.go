@@ -7,9 +7,13 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/internal/log/printable"
+	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/master"
 	"github.com/wakecall/wakecall/master/child"
 )
 
@@ -28,14 +32,25 @@ func MakeDataDir(cfg *conf.Config) error {
 	return closeDirs(cfg.DataDir)
 }
 
+// Names that Wakecall opens in data_dir. Where nobody else can create files, its user may make links of openedInOpen.
+var (
+	openedAlways = []string{child.LockFile, "journal", "registry.db"}
+	openedInOpen = []string{"registry.db-wal", "registry.db-shm", "registry.db-journal", "registry-snapshot.json",
+		"redis", "tasks", "secret-key", registry.TokenFile, registry.PasswordFile, "alerts.json", master.ControlSocket}
+)
+
 // foreignDataDir returns an error if a directory, or what is opened in it by its name, leads to other people's files or
 // belongs to them. Where journal.dir or registry.dsn lead is for whoever set them to decide.
 func foreignDataDir(dir string) error {
+	names := openedAlways
 	info, err := os.Stat(dir) // it may be a link itself
 	if err == nil {
 		err = foreign(dir, info)
+		if isOpen(info) {
+			names = slices.Concat(names, openedInOpen)
+		}
 	}
-	for _, name := range []string{child.LockFile, "journal", "registry.db"} {
+	for _, name := range names {
 		path := filepath.Join(dir, name)
 		info, statErr := os.Lstat(path)
 		switch {
@@ -44,7 +59,7 @@ func foreignDataDir(dir string) error {
 			err = errors.Join(err, statErr)
 		case info.Mode()&fs.ModeSymlink != 0:
 			err = errors.Join(err, fmt.Errorf("%s is a symbolic link, which could lead to any file: remove it, and "+
-				"set data_dir, journal.dir or registry.dsn to where it leads", path))
+				"set data_dir, journal.dir, registry.dsn or registry.seal_key_file to where it leads", path))
 		default:
 			err = errors.Join(err, foreign(path, info))
 		}
@@ -56,7 +71,7 @@ func foreign(path string, info fs.FileInfo) error {
 	owner := int(info.Sys().(*syscall.Stat_t).Uid)
 	if us := os.Geteuid(); owner != us && owner != 0 {
 		return fmt.Errorf("%s belongs to user %d, and Wakecall runs as user %d: run it as that user, or give it to "+
-			"this one (chown -R %[3]d %[1]s)", path, owner, us)
+			"this one (chown -R %[3]d %[4]s)", path, owner, us, printable.Word(path))
 	}
 	return nil
 }
@@ -67,7 +82,7 @@ func closeDirs(dir string) error {
 	if info, err := os.Stat(dir); err != nil || !isOpen(info) {
 		return err
 	}
-	for _, name := range []string{"journal", "redis"} {
+	for _, name := range []string{"journal", "redis", "tasks"} {
 		path := filepath.Join(dir, name)
 		if info, err := os.Lstat(path); err != nil || !info.IsDir() || info.Mode().Perm()&0o077 == 0 {
 			continue // if it is not there, it is created with mode 0700

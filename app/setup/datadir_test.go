@@ -58,6 +58,43 @@ func TestADataDirThatOthersPreparedIsRefused(t *testing.T) {
 	}
 }
 
+// TestWhatOthersPutIntoAnOpenDataDirIsRefused, under each name that Wakecall opens.
+func TestWhatOthersPutIntoAnOpenDataDirIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"secret-key", "redis", "api-token", "registry.db-wal", "tasks", "master.sock"} {
+		cfg := load(t)
+		if err := os.Mkdir(cfg.DataDir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(cfg.DataDir, name)
+		if err := os.Symlink(t.TempDir(), path); err != nil {
+			t.Fatal(err)
+		}
+		if err := MakeDataDir(cfg); err != nil {
+			t.Errorf("%s, where only its user can create it: %v", name, err)
+		}
+		if err := os.Chmod(cfg.DataDir, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := MakeDataDir(cfg); err == nil || !strings.Contains(err.Error(), path+" is a symbolic link") {
+			t.Errorf("%s: %v", name, err)
+		}
+		_ = os.Remove(path)
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if os.Geteuid() != 0 {
+			continue // only root can give files away
+		}
+		if err := os.Chown(path, 4711, -1); err != nil {
+			t.Fatal(err)
+		}
+		if err := MakeDataDir(cfg); err == nil || !strings.Contains(err.Error(), path+" belongs to user 4711") {
+			t.Errorf("%s of another user: %v", name, err)
+		}
+	}
+}
+
 // TestADataDirOfEverybodyWorks, as a volume of Kubernetes: with a warning, and what is in it is private.
 func TestADataDirOfEverybodyWorks(t *testing.T) {
 	t.Parallel()

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/internal/log/printable"
 	"github.com/wakecall/wakecall/internal/message"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/store"
@@ -70,7 +71,8 @@ func otherData(s registry.Shard) error {
 }
 
 func duplicateOf(s registry.Shard, other string) error {
-	return registry.Malformed("url", "field.same_redis", other, s.Name)
+	return registry.Malformed("url", "field.same_redis", other,
+		printable.Command("wakecall shard rename", other, s.Name), printable.Command("wakecall shard put", other))
 }
 
 // identifyAll ensures that the data of each shard that answers has its identity, and returns the shards whose data

@@ -98,7 +98,8 @@ func adviceOnDatabase(cfg *conf.Config, err error) string {
 	advice := "Is the database running, and is registry.dsn correct?"
 	switch {
 	case strings.Contains(text, "Access denied"):
-		advice = "Correct the user and password in registry.dsn, or grant them: GRANT ALL ON DATABASE.* TO 'USER'@'%'"
+		advice = "Correct the user and password in registry.dsn, or grant them: GRANT ALL ON DATABASE.* TO 'USER'@'%'" +
+			" (a % in the password is written %25)"
 	case strings.Contains(text, "Unknown database"):
 		advice = "Create it: CREATE DATABASE NAME CHARACTER SET utf8mb4"
 	}

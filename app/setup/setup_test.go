@@ -160,6 +160,21 @@ func TestAnotherHostsSecretKeyIsNoticed(t *testing.T) {
 	}
 }
 
+// TestCheckReadsSealedURLs: after the first start, the URLs of shards with a password are encrypted.
+func TestCheckReadsSealedURLs(t *testing.T) {
+	cfg, err := conf.Load(conf.LoadOptions{Env: []string{"WAKECALL_DATA_DIR=" + t.TempDir(),
+		"WAKECALL_REDIS_NODES=redis://:hidden@127.0.0.1:1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Prepare(t.Context(), cfg, log.New(cfg, t.Output(), "test")); err != nil {
+		t.Fatal(err)
+	}
+	if list, shards := checkRegistry(t.Context(), cfg); len(shards) != 1 || shards[0].URL != "redis://:hidden@127.0.0.1:1" {
+		t.Errorf("%+v, %+v", list, shards)
+	}
+}
+
 func TestCheckPort(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

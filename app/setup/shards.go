@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/internal/callback"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/store"
@@ -62,12 +63,21 @@ const (
 
 // OpenShard connects to one shard, which must not be offline. It does not change the shard's data, not even its
 // identity.
-func OpenShard(ctx context.Context, cfg *conf.Config, s registry.Shard) (*store.Shard, func(), error) {
+func OpenShard(_ context.Context, cfg *conf.Config, s registry.Shard) (*store.Shard, func(), error) {
+	return openShard(cfg, s, nil)
+}
+
+// TryShard is like OpenShard for a URL that an admin has typed: it refuses addresses that nothing may call.
+func TryShard(_ context.Context, cfg *conf.Config, s registry.Shard) (*store.Shard, func(), error) {
+	return openShard(cfg, s, callback.Control)
+}
+
+func openShard(cfg *conf.Config, s registry.Shard, control store.Control) (*store.Shard, func(), error) {
 	if s.URL == "" {
 		return nil, nil, errors.New("no URL")
 	}
 	s.Identity = ""
-	q, err := OpenQueue(ctx, cfg, []registry.Shard{s})
+	q, err := openQueue(cfg, []registry.Shard{s}, control)
 	if err != nil {
 		_ = q.Close()
 		return nil, nil, err
@@ -76,9 +86,14 @@ func OpenShard(ctx context.Context, cfg *conf.Config, s registry.Shard) (*store.
 }
 
 // OpenQueue opens shards for a few calls. If it returns an error, the queue has only the shards with a valid URL.
-func OpenQueue(ctx context.Context, cfg *conf.Config, shards []registry.Shard) (*queue.Queue, error) {
+func OpenQueue(_ context.Context, cfg *conf.Config, shards []registry.Shard) (*queue.Queue, error) {
+	return openQueue(cfg, shards, nil)
+}
+
+func openQueue(cfg *conf.Config, shards []registry.Shard, control store.Control) (*queue.Queue, error) {
 	q := queue.Open(store.Options{
 		Timeout: cfg.Redis.Timeout, PoolSize: 2, Buckets: cfg.Redis.Buckets, Settings: CommonSettings(cfg),
+		Control: control,
 	})
 	return q, q.Shards.Set(ShardConfigs(cfg, shards))
 }

@@ -72,6 +72,8 @@ export class UnreachableError extends WakecallError {
   id: string;
 }
 
+export class UnreadableError extends WakecallError {}
+
 export class SignatureError extends WakecallError {}
 
 export class Released extends Error {

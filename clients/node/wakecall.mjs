@@ -39,6 +39,9 @@ export class UnreachableError extends WakecallError {
   }
 }
 
+/** The body of a job cannot be decoded. A worker whose handler throws this releases the job for a minute. */
+export class UnreadableError extends WakecallError {}
+
 /** A callback does not have a valid signature: answer 401. */
 export class SignatureError extends WakecallError {}
 
@@ -67,7 +70,7 @@ export class Client {
   constructor({ url, token = "", timeout = 30, retryFor = 0, tls = {} }) {
     this.#base = new URL(url);
     if (!["http:", "https:"].includes(this.#base.protocol)) {
-      throw new TypeError(`server URL ${url} must be http://HOST:PORT or https://HOST`);
+      throw new TypeError("server URL must be http://HOST:PORT or https://HOST");
     }
     const own = this.#base.protocol === "https:" ? https : http;
     this.#agent = new own.Agent({ ...tls, keepAlive: true });
@@ -113,8 +116,8 @@ export class Client {
   }
 
   /** Resolves to a job with its attempts (history), what it waits for (waits) and its etag. */
-  get(topic, id) {
-    return this.#do("GET", jobPath(topic, id), null, { repeatable: true });
+  async get(topic, id) {
+    return readable(await this.#do("GET", jobPath(topic, id), null, { repeatable: true }));
   }
 
   /** Changes due_at or delay, priority, body or json of a delayed or ready job; with etag, only if it is the same. */
@@ -140,7 +143,7 @@ export class Client {
   /** Reserves up to max ready jobs of pull topics; waits for the first one up to `wait` seconds. */
   async reserve(topics, { max = 1, wait = 0, ttr, order } = {}) {
     const ask = JSON.stringify({ topics: [topics].flat(), max, wait, ttr, order });
-    return (await this.#do("POST", "/v1/reserve", ask, { waits: wait })).jobs;
+    return (await this.#do("POST", "/v1/reserve", ask, { waits: wait })).jobs.map(readable);
   }
 
   /** Ends the lease of a job that is done; the result is any value, and is kept with the finished job. */
@@ -213,7 +216,9 @@ export class Client {
     try {
       await handle(job);
     } catch (e) {
+      if (e instanceof UnreadableError) failed(e);
       if (e instanceof Released) end = ["release", { delay: e.delay }];
+      else if (e instanceof UnreadableError) end = ["release", { delay: 60 }];
       else end = [e instanceof Buried ? "bury" : "fail", { reason: cut(e?.message || e) }];
     }
     clearInterval(timer);
@@ -352,6 +357,19 @@ function seconds(duration) {
 /** The server accepts reasons of up to 512 bytes. */
 function cut(reason) {
   return Buffer.from(String(reason)).subarray(0, 512).toString().replace(/\uFFFD+$/, "");
+}
+
+/** Gives a job with JSON in body_base64 a body, which is decoded when it is asked for. */
+function readable(job) {
+  if (job.body_base64 === undefined || !/^(application\/json|[^;]*\+json)?\s*(;|$)/i.test(job.content_type)) return job;
+  const body = () => {
+    try {
+      return JSON.parse(Buffer.from(job.body_base64, "base64").toString());
+    } catch (e) {
+      throw new UnreadableError(`the body of ${job.topic}/${job.id}: ${e.message}`, { cause: e });
+    }
+  };
+  return Object.defineProperty(job, "body", { get: body, enumerable: true, configurable: true });
 }
 
 function answerOf(response, text) {

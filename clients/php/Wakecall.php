@@ -64,6 +64,11 @@ final class UnreachableError extends WakecallError
     }
 }
 
+/** PHP cannot decode the body of a job. A worker releases the job for a minute, and does not call its function. */
+final class UnreadableError extends WakecallError
+{
+}
+
 /** A callback does not have a valid signature: answer 401. */
 final class SignatureError extends WakecallError
 {
@@ -102,15 +107,15 @@ final class Client
      */
     public function __construct(string $url, string $token = '', array $options = [])
     {
-        if (!preg_match('#^https?://[^/]#', $url)) {
-            throw new \InvalidArgumentException("server URL \"$url\" must be http://HOST:PORT or https://HOST");
+        if (!preg_match('#^https?://[^/\x00-\x20\x7f][^\x00-\x20\x7f]*$#D', $url)) {
+            throw new \InvalidArgumentException('server URL must be http://HOST:PORT or https://HOST');
         }
         if (!ini_get('allow_url_fopen')) {
             throw new \LogicException('set allow_url_fopen = On in php.ini: this client uses the http stream wrapper');
         }
         $this->base = rtrim($url, '/');
         if ($token !== '') {
-            $this->headers[] = "Authorization: Bearer $token";
+            $this->headers[] = self::header("Authorization: Bearer $token");
         }
         $this->timeout = (float) ($options['timeout'] ?? 30);
         $this->retryFor = (float) ($options['retry_for'] ?? 0);
@@ -191,7 +196,8 @@ final class Client
     // Pull topics
 
     /**
-     * Reserves ready jobs of pull topics.
+     * Reserves ready jobs of pull topics. A job whose body PHP cannot decode has the bytes in body_base64, and the
+     * reason in unreadable, instead of a body.
      *
      * @param string|string[] $topics
      * @param array $options max: of jobs (1); wait: seconds for the first one (0); ttr: of the leases; order: 'fair',
@@ -292,8 +298,14 @@ final class Client
     private function workOn(array $job, callable $handle, callable $failed): void
     {
         try {
+            if (isset($job['unreadable'])) {
+                throw new UnreadableError("the body of {$job['topic']}/{$job['id']}: {$job['unreadable']}");
+            }
             $handle($job);
             $end = ['ack', []];
+        } catch (UnreadableError $e) {
+            $failed($e);
+            $end = ['release', ['delay' => 60]];
         } catch (Released $e) {
             $end = ['release', ['delay' => $e->delay]];
         } catch (Buried $e) {
@@ -341,7 +353,7 @@ final class Client
         $deadline = microtime(true) + $timeout;
         $headers = $this->headers;
         if ($etag !== '') {
-            $headers[] = "If-Match: $etag";
+            $headers[] = self::header("If-Match: $etag");
         }
         $headers[] = $text !== null ? 'Content-Type: application/json' : 'Content-Length: 0';
         $context = stream_context_create(['ssl' => $this->ssl, 'http' => [
@@ -392,7 +404,7 @@ final class Client
         if (isset($header['content-length']) && strlen($text) < (int) $header['content-length']) {
             throw $this->unreachable('connection lost within the answer');
         }
-        $value = $text === '' ? [] : json_decode($text, true, 512, JSON_BIGINT_AS_STRING);
+        $value = $text === '' ? [] : self::parse($text);
         if (!is_array($value)) { // of a proxy in between, most likely
             $value = ['detail' => 'unexpected answer: ' . substr(preg_replace('/\s+/', ' ', $text), 0, 200)];
         } elseif ($status >= 200 && $status < 300) {
@@ -402,6 +414,73 @@ final class Client
             $value = ['detail' => "redirected to {$header['location']}; use the URL of the server itself"];
         }
         throw new ApiError($status, $value, $header['x-request-id'] ?? '', (int) ($header['retry-after'] ?? 0));
+    }
+
+    /** @return mixed */
+    private static function parse(string $text)
+    {
+        $value = json_decode(self::undecoded($text), true, 512, JSON_BIGINT_AS_STRING);
+        if (isset($value['jobs']) && is_array($value['jobs'])) {
+            $value['jobs'] = array_map([self::class, 'job'], $value['jobs']);
+        }
+        return isset($value['topic']) ? self::job($value) : $value;
+    }
+
+    /**
+     * Returns the JSON of an answer in which the body of each job is a string: its JSON. So a body that cannot be
+     * decoded costs no other job. Jobs are at depth 1 or 3; at 2 and 4 are headers, which may be named body.
+     */
+    private static function undecoded(string $text): string
+    {
+        [$out, $end, $depth, $level, $start] = ['', 0, 0, 0, null];
+        for ($i = 0; ($i += strcspn($text, '"{}[],', $i)) < strlen($text); $i++) {
+            $c = $text[$i];
+            $depth += ($c === '{' || $c === '[') - ($c === '}' || $c === ']');
+            if ($start !== null && ($depth < $level || ($depth === $level && $c === ','))) {
+                $body = substr($text, $start, $i - $start);
+                $out .= substr($text, $end, $start - $end) . json_encode($body, JSON_INVALID_UTF8_SUBSTITUTE);
+                [$end, $start] = [$i, null];
+            }
+            if ($c !== '"') {
+                continue;
+            }
+            if ($start === null && $depth % 2 && preg_match('/\G"body"\s*:/', $text, $found, 0, $i)) {
+                $i += strlen($found[0]) - 1;
+                [$start, $level] = [$i + 1, $depth];
+                continue;
+            }
+            for ($i++; ($i += strcspn($text, '"\\', $i)) < strlen($text) && $text[$i] === '\\'; $i += 2) {
+            }
+        }
+        return $out . substr($text, $end);
+    }
+
+    /** Returns a job whose body is decoded, if possible. */
+    private static function job(array $job): array
+    {
+        $json = $job['body'] ?? null;
+        if ($json === null && preg_match('#^(application/json|[^;]*\+json)?\s*(;|$)#i', $job['content_type'] ?? '')) {
+            $json = isset($job['body_base64']) ? base64_decode($job['body_base64']) : null;
+        }
+        if ($json === null) {
+            return $job;
+        }
+        $body = json_decode($json, true, 512, JSON_BIGINT_AS_STRING);
+        unset($job['body']);
+        if (json_last_error() === JSON_ERROR_NONE) {
+            return ['body' => $body] + $job;
+        }
+        $job['body_base64'] = base64_encode($json);
+        $binary = in_array(json_last_error(), [JSON_ERROR_SYNTAX, JSON_ERROR_UTF8, JSON_ERROR_CTRL_CHAR], true);
+        return $binary ? $job : ['unreadable' => json_last_error_msg()] + $job;
+    }
+
+    private static function header(string $line): string
+    {
+        if (preg_match('/[\x00-\x1f\x7f]/', $line)) {
+            throw new \InvalidArgumentException('a token or etag has a control character, such as the end of a line');
+        }
+        return $line;
     }
 
     private static function path(string $topic, ?string $id = null): string

@@ -21,7 +21,18 @@ import time
 import urllib.parse
 import uuid
 
-__all__ = ["ApiError", "Buried", "Client", "Released", "SignatureError", "UnreachableError", "WakecallError", "verify"]
+__all__ = [
+    "ApiError",
+    "Buried",
+    "Client",
+    "Job",
+    "Released",
+    "SignatureError",
+    "UnreachableError",
+    "UnreadableError",
+    "WakecallError",
+    "verify",
+]
 
 
 class WakecallError(Exception):
@@ -53,6 +64,11 @@ class UnreachableError(WakecallError):
         super().__init__(text)
 
 
+class UnreadableError(WakecallError):
+    """Python cannot decode the body of a job: an integer has too many digits, for example. Its bytes are in
+    job["body_base64"]. A worker releases the job for a minute."""
+
+
 class SignatureError(WakecallError):
     """A callback does not have a valid signature: answer 401."""
 
@@ -69,6 +85,21 @@ class Buried(Exception):
     """Raised by a handler that can never do a job: it is dead at once."""
 
 
+class Job(dict):
+    """A job in an answer; the server's /docs describes its fields. Asked for a body that Python cannot decode, it
+    raises UnreadableError."""
+
+    _unreadable = None
+
+    def __missing__(self, name):
+        if name == "body" and self._unreadable is not None:
+            raise UnreadableError(f"the body of {self['topic']}/{self['id']}: {self._unreadable}")
+        raise KeyError(name)
+
+    def get(self, name, default=None):
+        return super().get(name, default) if name != "body" or self._unreadable is None else self[name]
+
+
 class Client:
     """A client of one server.
 
@@ -79,8 +110,8 @@ class Client:
     def __init__(self, url, token="", *, timeout=30, retry_for=0, ssl_context=None):
         base = urllib.parse.urlsplit(url.rstrip("/"))
         if base.scheme not in ("http", "https") or not base.hostname:
-            raise ValueError(f"server URL {url!r} must be http://HOST:PORT or https://HOST")
-        self._base, self._token, self._timeout, self._retry_for = base, token, timeout, retry_for
+            raise ValueError("server URL must be http://HOST:PORT or https://HOST")
+        self._base, self._token, self._timeout, self._retry_for = base, _header(token), timeout, retry_for
         self._ssl = {"context": ssl_context} if base.scheme == "https" else {}
         self._idle = []  # connections; append and pop are atomic
 
@@ -207,6 +238,9 @@ class Client:
             verb, ask = "release", {"delay": _wire("delay", e.delay)}
         except Buried as e:
             verb, ask = "bury", {"reason": _cut(e)}
+        except UnreadableError as e:
+            failed(e)
+            verb, ask = "release", {"delay": 60}
         except Exception as e:
             verb, ask = "fail", {"reason": _cut(str(e) or repr(e))}
         finally:
@@ -248,7 +282,7 @@ class Client:
         if self._token:
             headers["Authorization"] = "Bearer " + self._token
         if etag:
-            headers["If-Match"] = etag
+            headers["If-Match"] = _header(etag)
         body = None if text is None else text.encode()
         if body is not None:
             headers["Content-Type"] = "application/json"
@@ -385,17 +419,70 @@ def _temporary(error):
     return isinstance(error, UnreachableError) or error.status >= 500 or error.status == 429
 
 
+def _header(value):
+    if re.search(r"[\x00-\x1f\x7f]", value):
+        raise ValueError("a token or etag has a control character, such as the end of a line")
+    return value
+
+
+def _is_json(content_type):
+    return re.fullmatch(r"(|application/json|.*\+json)\s*", content_type.split(";")[0].strip().lower()) is not None
+
+
+_TOKEN = re.compile(r'("body"\s*:\s*)|"[^"\\]*(?:\\.[^"\\]*)*"|[][{},]')
+
+
+def _undecoded(text):
+    """Return the JSON of an answer in which the body of each job is a string: its JSON. So a body that cannot be
+    decoded costs no other job. Jobs are at depth 1 or 3; at 2 and 4 are headers, which may be named body."""
+    parts, end, depth, level, start = [], 0, 0, 0, None
+    for token in _TOKEN.finditer(text):
+        depth += (token[0] in "{[") - (token[0] in "}]")
+        if start is None and token[1] and depth in (1, 3):
+            start, level = token.end(), depth
+        elif start is not None and (depth < level or depth == level and token[0] == ","):
+            parts += [text[end:start], _json.dumps(text[start : token.start()])]
+            end, start = token.start(), None
+    return "".join(parts) + text[end:]
+
+
+def _job(fields):
+    """Return a job whose body is decoded, if possible."""
+    job = Job(fields)
+    text = job.pop("body", None)
+    if text is None and "body_base64" in job and _is_json(job.get("content_type", "")):
+        text = base64.b64decode(job["body_base64"])
+    try:
+        if text is not None:
+            job["body"] = _json.loads(text)
+    except (ValueError, RecursionError) as e:
+        job._unreadable = e
+        job.setdefault("body_base64", base64.b64encode(str(text).encode()).decode())
+    return job
+
+
+def _parse(text):
+    value = _json.loads(_undecoded(text))
+    if not isinstance(value, dict):
+        return None
+    if "jobs" in value:
+        value["jobs"] = [_job(job) for job in value["jobs"]]
+    return _job(value) if "topic" in value else value
+
+
 def _answer(response, body):
     request_id = response.getheader("X-Request-Id", "")
     try:
-        value = _json.loads(body) if body else {}
+        value = _parse(body.decode()) if body else {}
     except ValueError:
         value = None
     if not isinstance(value, dict):  # of a proxy in between, most likely
         value = {"detail": "unexpected answer: " + " ".join(body.decode("utf-8", "replace").split())[:200]}
     elif 200 <= response.status < 300:
         etag = response.getheader("ETag")
-        return dict(value, etag=etag) if etag else value
+        if etag:
+            value["etag"] = etag
+        return value
     if response.status // 100 == 3:
         value = {"detail": f"redirected to {response.getheader('Location')}; use the URL of the server itself"}
     after = response.getheader("Retry-After", "")

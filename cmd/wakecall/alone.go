@@ -26,6 +26,7 @@ func (p *program) roleCommand(name, short string) *cobra.Command {
 	cmd := &cobra.Command{Use: name, GroupID: groupRun, Short: short}
 	return p.configured(cmd, func(ctx context.Context, cfg *conf.Config) error {
 		p.signals.outliveLog()
+		p.lasts()
 		return app.RunAlone(ctx, cfg, name, version, log.New(cfg, p.err, name))
 	})
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/wakecall/wakecall/app"
+	"github.com/wakecall/wakecall/app/setup"
 	"github.com/wakecall/wakecall/internal/log/printable"
 	"github.com/wakecall/wakecall/master"
 )
@@ -114,16 +114,11 @@ func serves(ctx context.Context, url string) error {
 	if url == "" {
 		return nil
 	}
-	// The certificate is not verified: it is issued for the name that clients use, not for the address on this host.
-	// Nothing secret is sent, and the process itself has named the address. No proxy is used.
-	c := http.Client{Transport: &http.Transport{
-		DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
-	}}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err
 	}
-	res, err := c.Do(req)
+	res, err := setup.LocalClient().Do(req)
 	if err != nil {
 		return err
 	}

@@ -63,7 +63,8 @@ var examples = map[string]string{
   wakecall recover --journal /mnt/backup/journal --shard redis-1`,
 	"wakecall version": `  wakecall version`,
 
-	"wakecall import lmstfy":     `  wakecall import lmstfy --redis redis://old:6379/0 --pool default --dry-run`,
+	"wakecall import lmstfy": `  wakecall import lmstfy --redis redis://old:6379/0 ` +
+		`--admin-redis redis://old:6379/1 --dry-run`,
 	"wakecall import phpdq":      `  wakecall import phpdq --mysql 'mysql://user:pw@tcp(old:3306)/dq' --dry-run`,
 	"wakecall import delayqueue": `  wakecall import delayqueue --redis redis://:pw@old:6379/1 --follow`,
 	"wakecall import grape":      `  wakecall import grape --redis redis://:pw@old:6379/0 --dry-run`,

@@ -123,12 +123,18 @@ func importTable(w io.Writer, r *importer.Report, dry bool) error {
 	if r.Tubes > 0 {
 		pairs = append(pairs, "tubes", strconv.Itoa(r.Tubes))
 	}
+	if r.Queues > 0 {
+		pairs = append(pairs, "queues with ready jobs", strconv.Itoa(r.Queues))
+	}
 	pairs = append(pairs, "jobs waiting", strconv.Itoa(r.Waiting))
 	if !dry {
 		pairs = append(pairs, "imported", strconv.Itoa(r.Imported), "  from an interrupted import",
 			strconv.Itoa(r.Resumed),
 			"skipped (newer job exists)", strconv.Itoa(r.Kept), "refused", strconv.Itoa(r.Refused),
 			"left in the old system", strconv.Itoa(r.Left))
+	}
+	if r.Dead > 0 {
+		pairs = append(pairs, "dead, not imported", strconv.Itoa(r.Dead))
 	}
 	return fields(w, pairs...)
 }

@@ -2,8 +2,11 @@ package main
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/wakecall/wakecall/gateway/importer"
 )
 
 // TestAWrongSourceOfAnImportIsNamed with the error and the expected form, and without its password.
@@ -52,5 +55,34 @@ func TestLinesOfTheLogBeginBelowTheProgressBar(t *testing.T) {
 	s.end()
 	if got, want := out.String(), "first\n\r10 %\r20 %\nsecond\nthird\n\r30 %\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestTheExamplesOfImportsWork: they name all flags that are required.
+func TestTheExamplesOfImportsWork(t *testing.T) {
+	t.Chdir(t.TempDir())
+	host := regexp.MustCompile(`old:\d+`)
+	for path, text := range examples {
+		if !strings.HasPrefix(path, "wakecall import ") {
+			continue
+		}
+		text = strings.ReplaceAll(host.ReplaceAllString(text, "127.0.0.1:1"), "'", "")
+		r := here(nil, "", strings.Fields(text)[1:]...)
+		if !strings.Contains(r.err, "connection refused") {
+			t.Errorf("%s: %s", text, r.err)
+		}
+	}
+}
+
+// TestASummaryHasWhatStays in the old system.
+func TestASummaryHasWhatStays(t *testing.T) {
+	out := &strings.Builder{}
+	if err := importTable(out, &importer.Report{Queues: 7, Dead: 30}, false); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`queues with ready jobs +7`, `dead, not imported +30`} {
+		if !regexp.MustCompile(want).MatchString(out.String()) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -114,7 +115,7 @@ func jobTable(w io.Writer, page *client.Page, now time.Time) error {
 	if err != nil || page.Next == "" {
 		return err
 	}
-	_, err = fmt.Fprintf(w, "more jobs: add --cursor %s\n", printable.Line(page.Next))
+	_, err = fmt.Fprintf(w, "more jobs: add --cursor %s\n", printable.Word(page.Next))
 	return err
 }
 
@@ -162,10 +163,10 @@ func shownBody(j *client.Job) string {
 	if j.BodyGone {
 		return "too long to be remembered"
 	}
-	if len(j.BodyBase64) > 0 {
+	if !utf8.Valid(j.BodyBase64) {
 		return fmt.Sprintf("%d bytes of binary data (in base64 with --output json)", len(j.BodyBase64))
 	}
-	return string(j.Body)
+	return string(j.Body) + string(j.BodyBase64) // one of them
 }
 
 func historyTable(w io.Writer, history []client.Attempt) error {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/app"
+	"github.com/wakecall/wakecall/internal/log"
 	"github.com/wakecall/wakecall/master/child"
 )
 
@@ -26,6 +27,10 @@ func run() int {
 	syscall.Umask(0o077)
 	if child.Is() {
 		return child.Main(app.ChildRoles(version))
+	}
+	defer log.Stderr.Close()
+	if os.Getpid() == 1 {
+		defer reap(reapEvery)()
 	}
 	s := watchSignals()
 	defer s.stop()

@@ -25,6 +25,7 @@ set.`,
 	cmd.Flags().BoolVar(&changes, "allow-changes", false,
 		"also offer tools that run, re-drive and delete jobs, pause topics and acknowledge alerts (default: read only)")
 	cmd.RunE = p.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+		p.lasts()
 		return assistant.Serve(ctx, p.in, p.out, assistant.Options{
 			API: c, Version: version, AllowChanges: changes, Now: p.now,
 			Log: slog.New(slog.NewTextHandler(p.err, &slog.HandlerOptions{Level: slog.LevelWarn})),

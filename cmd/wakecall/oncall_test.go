@@ -66,20 +66,20 @@ func TestCommandsOfSomebodyOnCall(t *testing.T) {
 		}
 	}
 	for line, says := range map[string]string{
-		"change demo abc":                       "nothing to change",
-		"change demo abc --delay 1s --due 0":    "--due 0 must be above zero",
-		"change demo abc --delay 1s --due 1":    "cannot be used together",
-		"change demo abc --delay soon":          "a number of seconds",
-		"dead retry shop.close":                 "ids or --limit is required",
-		"dead retry shop.close id --limit 1":    "ids or --limit is required",
-		"dead retry shop.close id --status 500": "a filter needs --limit",
-		"dead retry":                            "TOPIC is required",
-		"dead list shop.close --limit 0":        "--limit 0",
-		"alert ack 7":                           "--reason is required",
-		"alert ack --reason x":                  "ID is required",
-		"alert unmute x":                        "must be the id of an alert",
-		"topic pause":                           "TOPIC is required",
-		"change demo abc --body text --output":  "flag needs an argument",
+		"change demo abc":                                "nothing to change",
+		"change demo abc --delay 1s --due 0":             "--due 0 must be above zero",
+		"change demo abc --delay 1s --due 1767323045678": "cannot be used together",
+		"change demo abc --delay soon":                   "a number of seconds",
+		"dead retry shop.close":                          "ids or --limit is required",
+		"dead retry shop.close id --limit 1":             "ids or --limit is required",
+		"dead retry shop.close id --status 500":          "a filter needs --limit",
+		"dead retry":                                     "TOPIC is required",
+		"dead list shop.close --limit 0":                 "--limit 0",
+		"alert ack 7":                                    "--reason is required",
+		"alert ack --reason x":                           "ID is required",
+		"alert unmute x":                                 "must be the id of an alert",
+		"topic pause":                                    "TOPIC is required",
+		"change demo abc --body text --output":           "flag needs an argument",
 	} {
 		got := f.wakecall(t, "", strings.Fields(line)...)
 		if sent := f.changes(); got.code != exitUsage || !strings.Contains(got.err, says) || len(sent) > 0 {
@@ -92,7 +92,7 @@ func TestCommandsOfSomebodyOnCall(t *testing.T) {
 func TestErrorsAreInTheFormatThatWasAskedFor(t *testing.T) {
 	f := newFakeAPI(t)
 	f.answers["POST /v1/topics/demo/jobs"] = answer{422, `{"status":422,"detail":"is negative","field":"due_at"}`}
-	push := []string{"push", "demo", "--due", "1"}
+	push := []string{"push", "demo", "--due", "1767323045678"}
 	if got := f.wakecall(t, "", push...); got.err != "wakecall: --due: is negative\n" || got.code != exitFailed {
 		t.Errorf("code %d, %q", got.code, got.err)
 	}

@@ -8,13 +8,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/wakecall/wakecall/client"
+	"github.com/wakecall/wakecall/internal/document"
 	"github.com/wakecall/wakecall/internal/log/printable"
+	"github.com/wakecall/wakecall/internal/registry"
 )
 
 // clipAt is the maximum number of bytes of a body or an answer on one line.
@@ -117,7 +118,7 @@ func (p *program) pushBody(f pushFlags, fromInput bool) ([]byte, error) {
 			return nil, fmt.Errorf("read the body: %w", err)
 		}
 		if f.ContentType == "" {
-			body = bytes.TrimSpace(body)
+			body = bytes.TrimSpace(document.Text(body))
 		}
 		return body, nil
 	case f.hasBody:
@@ -131,12 +132,9 @@ func parseDue(s string) (time.Time, error) {
 	if s == "" {
 		return time.Time{}, nil
 	}
-	if ms, err := strconv.ParseInt(s, 10, 64); err == nil {
-		return time.UnixMilli(ms), nil
-	}
-	t, err := time.Parse(time.RFC3339Nano, s)
+	t, err := registry.ParseInstant(s)
 	if err != nil {
-		return t, usagef("--due %q must be RFC 3339 (2026-12-24T18:00:00Z) or Unix milliseconds", s)
+		return t, usagef("--due %q %w", s, err)
 	}
 	return t, nil
 }

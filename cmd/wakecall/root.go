@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/wakecall/wakecall/app/setup"
 	"github.com/wakecall/wakecall/client"
 	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/internal/log"
 	"github.com/wakecall/wakecall/internal/log/printable"
 	"github.com/wakecall/wakecall/master"
 )
@@ -32,6 +34,14 @@ type program struct {
 	url        string
 	token      string
 	output     format
+}
+
+// lasts is called by a command that runs until it is stopped, and must not wait for the reader of its errors.
+func (p *program) lasts() {
+	if p.err == io.Writer(os.Stderr) {
+		log.Own()
+		p.err = log.Stderr
+	}
 }
 
 // Exit codes.

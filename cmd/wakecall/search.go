@@ -57,8 +57,8 @@ func mebibytes(n int64) string { return strconv.FormatFloat(float64(n)/(1<<20), 
 
 func (p *program) showSearch(w io.Writer, id string, r *client.SearchReport) error {
 	for _, j := range r.Stored {
-		fmt.Fprintf(w, "%s of topic %s is %s: wakecall get %[2]s %[1]s\n", printable.Line(j.ID),
-			printable.Line(j.Topic), j.State)
+		fmt.Fprintf(w, "%s of topic %s is %s: %s\n", printable.Line(j.ID), printable.Line(j.Topic), j.State,
+			printable.Command("wakecall get", j.Topic, j.ID))
 	}
 	for _, j := range r.Jobs {
 		fmt.Fprintf(w, "\n%s of topic %s, %s\n", printable.Line(j.ID), printable.Line(j.Topic), describe.End(j.Ended))

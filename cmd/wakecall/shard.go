@@ -18,6 +18,7 @@ import (
 	"github.com/wakecall/wakecall/client"
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/conf/address"
+	"github.com/wakecall/wakecall/internal/document"
 	"github.com/wakecall/wakecall/internal/log/printable"
 	"github.com/wakecall/wakecall/internal/registry"
 )
@@ -78,7 +79,8 @@ func (p *program) shardAddCommand() *cobra.Command {
 		Example: "  wakecall shard add redis-2 --url redis://:pw@10.0.0.7:6379/0",
 		RunE: p.onRegistry(func(ctx context.Context, cfg *conf.Config, r *registry.Registry, args []string) error {
 			if _, err := registered(r.Snapshot(), args[0]); err == nil {
-				return fmt.Errorf("shard %[1]s already exists: wakecall shard put %[1]s changes it", args[0])
+				return fmt.Errorf("shard %s already exists: %s changes it", args[0],
+					printable.Command("wakecall shard put", args[0]))
 			}
 			return p.putShard(ctx, cfg, r, args[0], url, string(registry.ShardActive))
 		}),
@@ -177,7 +179,7 @@ func (p *program) shardURL(flag string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read the URL: %w", err)
 	}
-	return strings.TrimSpace(string(text)), nil
+	return strings.TrimSpace(string(document.Text(text))), nil
 }
 
 // mergedShard returns the registered shard, or a new one, with the given changes.
@@ -233,8 +235,7 @@ func (p *program) shardDeleteCommand() *cobra.Command {
 // forgettable returns an error if a shard may contain jobs that would no longer be called.
 func forgettable(ctx context.Context, cfg *conf.Config, s registry.Shard) error {
 	if s.State == registry.ShardActive {
-		return fmt.Errorf("shard %[1]s is active: empty it first (wakecall shard drain %[1]s); "+
-			"--force removes it now, with the jobs in it", s.Name)
+		return notEmpty(s.Name, "is active")
 	}
 	look := s
 	look.State = registry.ShardDraining // offline shards are not opened
@@ -248,11 +249,14 @@ func forgettable(ctx context.Context, cfg *conf.Config, s registry.Shard) error 
 	case !h.Up && s.State != registry.ShardOffline:
 		return fmt.Errorf("shard %s does not answer, and may have jobs: %s; --force removes it anyway", s.Name, h.Err)
 	case h.Up && h.Jobs > 0:
-		return fmt.Errorf("shard %[1]s has %[2]s: empty it first (wakecall shard drain %[1]s); "+
-			"--force removes it now, with the jobs in it",
-			s.Name, printable.Count(int(h.Jobs), "job"))
+		return notEmpty(s.Name, "has "+printable.Count(int(h.Jobs), "job"))
 	}
 	return nil
+}
+
+func notEmpty(shard, why string) error {
+	return fmt.Errorf("shard %s %s: empty it first (%s); --force removes it now, with the jobs in it", shard, why,
+		printable.Command("wakecall shard drain", shard))
 }
 
 func (p *program) showShard(s registry.Shard, done string) error {

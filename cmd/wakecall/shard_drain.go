@@ -68,7 +68,7 @@ func (p *program) watchDrain(ctx context.Context, cfg *conf.Config, s registry.S
 			_, _ = fmt.Fprintln(p.err, printable.Line(line))
 		}
 		if h.Up && h.Jobs == 0 {
-			return p.showShard(s, fmt.Sprintf("is empty; wakecall shard delete %s removes it", printable.Line(s.Name)))
+			return p.showShard(s, "is empty; "+printable.Command("wakecall shard delete", s.Name)+" removes it")
 		}
 		select {
 		case <-ctx.Done():

@@ -132,12 +132,27 @@ func TestBarsShowTheRemainingJobs(t *testing.T) {
 	}
 }
 
+// TestSearchPrintsCommandsToPaste: an id of another system neither runs code nor is a flag.
+func TestSearchPrintsCommandsToPaste(t *testing.T) {
+	for id, want := range map[string]string{
+		"order-42": "wakecall get t order-42\n", "x; id": "wakecall get t 'x; id'\n", "$(id)": "wakecall get t '$(id)'\n",
+		"--config=x": "wakecall get -- t '--config=x'\n",
+	} {
+		var out strings.Builder
+		r := &client.SearchReport{Stored: []client.StoredJob{{Topic: "t", ID: id, State: "ready"}}}
+		if err := (&program{}).showSearch(&out, id, r); err != nil || !strings.Contains(out.String(), "is ready: "+want) {
+			t.Errorf("%s: %v, printed %s", id, err, out.String())
+		}
+	}
+}
+
 func TestBinaryBodies(t *testing.T) {
 	for want, j := range map[string]client.Job{
 		"too long to be remembered":                             {BodyGone: true},
-		"3 bytes of binary data (in base64 with --output json)": {BodyBase64: []byte{0, 1, 2}},
-		`{"a":1}`: {Body: []byte(`{"a":1}`)},
-		"":        {},
+		"3 bytes of binary data (in base64 with --output json)": {BodyBase64: []byte{0xff, 1, 2}},
+		`{"a":1}`:       {Body: []byte(`{"a":1}`)},
+		`{"a":1,"a":2}`: {BodyBase64: []byte(`{"a":1,"a":2}`)},
+		"":              {},
 	} {
 		if got := shownBody(&j); got != want {
 			t.Errorf("%+v is shown as %q, want %q", j, got, want)
@@ -221,19 +236,19 @@ func TestWorkIsRefusedWithoutACommand(t *testing.T) {
 // TestTheEndOfStandardErrorIsTheReason of a failure, cut to the length that a job stores.
 func TestTheEndOfStandardErrorIsTheReason(t *testing.T) {
 	fails := workFlags{exec: `printf '%0500d' 7 >&2; printf '\377 the end\n' >&2; exit 3`}
-	err := runCommand(t.Context(), fails, &client.LeasedJob{})
+	err := runCommand(t.Context(), io.Discard, fails, &client.LeasedJob{})
 	if err == nil || !strings.HasPrefix(err.Error(), "exit status 3: 0") ||
 		!strings.HasSuffix(err.Error(), "7 the end") ||
 		len(err.Error()) > 420 {
 		t.Errorf("%v", err)
 	}
-	err = runCommand(t.Context(), workFlags{exec: "exit 75", releaseDelay: time.Minute}, &client.LeasedJob{})
+	err = runCommand(t.Context(), io.Discard, workFlags{exec: "exit 75", releaseDelay: time.Minute}, &client.LeasedJob{})
 	if fmt.Sprint(err) != fmt.Sprint(client.Released(time.Minute)) {
 		t.Errorf("exit status 75 is %v", err)
 	}
 	job := &client.LeasedJob{Topic: "mail", ID: "42", Attempt: 2, Body: []byte(`"a b"`)}
 	check := `test "$WAKECALL_TOPIC/$WAKECALL_ID/$WAKECALL_ATTEMPT" = mail/42/2 && test "$(cat)" = '"a b"'`
-	if err := runCommand(t.Context(), workFlags{exec: check}, job); err != nil {
+	if err := runCommand(t.Context(), io.Discard, workFlags{exec: check}, job); err != nil {
 		t.Errorf("the command does not get its job: %v", err)
 	}
 }

@@ -40,7 +40,9 @@ func (p *program) reload(cmd *cobra.Command, cfg *conf.Config) func() (*conf.Con
 
 // up prepares a first start and runs the master until ctx is done. load reads the configuration again.
 func (p *program) up(ctx context.Context, cfg *conf.Config, load func() (*conf.Config, error), withDemo bool) error {
-	log := log.New(cfg, p.err, "master")
+	p.lasts()
+	out, log := log.NewOutput(p.out), log.New(cfg, p.err, "master")
+	defer out.Close()
 	passed, err := master.Passed()
 	if err != nil {
 		return &usageError{err}
@@ -72,7 +74,7 @@ func (p *program) up(ctx context.Context, cfg *conf.Config, load func() (*conf.C
 	p.signals.supervise()
 	run := func(ctx context.Context) error { return master.Run(ctx, p.signals.hup, opts) }
 	if withDemo {
-		return demo.Run(ctx, cfg, p.out, run)
+		return demo.Run(ctx, cfg, out, run)
 	}
 	return run(ctx)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"slices"
@@ -103,6 +104,7 @@ for running commands; a second one ends them and releases their jobs.`,
 }
 
 func (p *program) work(ctx context.Context, c *client.Client, f workFlags, topics []string) error {
+	p.lasts()
 	p.signals.handleKill() // commands run in their own process groups, and would outlive this program
 	killed, kill := context.WithCancel(context.WithoutCancel(ctx))
 	var waiting sync.WaitGroup
@@ -121,7 +123,7 @@ func (p *program) work(ctx context.Context, c *client.Client, f workFlags, topic
 			ctx, cancel := context.WithCancel(ctx)
 			defer cancel()
 			defer context.AfterFunc(killed, cancel)()
-			err := runCommand(ctx, f, job)
+			err := runCommand(ctx, p.err, f, job)
 			if err != nil && killed.Err() != nil {
 				return client.Released(0)
 			}
@@ -142,10 +144,10 @@ var outputWait = 5 * time.Second
 
 // runCommand runs the command for one job. The command's output goes to this program's output; the end of its standard
 // error becomes the reason of a failure.
-func runCommand(ctx context.Context, f workFlags, job *client.LeasedJob) error {
+func runCommand(ctx context.Context, stderr io.Writer, f workFlags, job *client.LeasedJob) error {
 	cmd := exec.CommandContext(ctx, "sh", "-c", f.exec)
 	cmd.Stdin, cmd.Stdout = bytes.NewReader(job.Payload()), os.Stdout
-	last := &tail{}
+	last := &tail{out: stderr}
 	cmd.Stderr = last
 	cmd.Env = append(os.Environ(), jobEnv(job)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C on the terminal is meant for this program
@@ -169,14 +171,17 @@ func runCommand(ctx context.Context, f workFlags, job *client.LeasedJob) error {
 }
 
 // tail passes on what is written, and keeps the end of it.
-type tail struct{ end []byte }
+type tail struct {
+	out io.Writer
+	end []byte
+}
 
 const tailBytes = 400
 
 func (t *tail) Write(b []byte) (int, error) {
 	t.end = append(t.end, b...)
 	t.end = t.end[max(0, len(t.end)-tailBytes):]
-	return os.Stderr.Write(b)
+	return t.out.Write(b)
 }
 
 func (t *tail) String() string { return strings.TrimSpace(strings.ToValidUTF8(string(t.end), "")) }

@@ -22,10 +22,10 @@ import (
 // TestExitStatus0AcksAJob, even if the command has started a process that keeps standard error open.
 func TestExitStatus0AcksAJob(t *testing.T) {
 	shortenOutputWait(t)
-	if err := runCommand(t.Context(), workFlags{exec: "sleep 5 & echo $! >&2"}, &client.LeasedJob{}); err != nil {
+	if err := runCommand(t.Context(), io.Discard, workFlags{exec: "sleep 5 & echo $! >&2"}, &client.LeasedJob{}); err != nil {
 		t.Error(err)
 	}
-	err := runCommand(t.Context(), workFlags{exec: "sleep 5 & exit 3"}, &client.LeasedJob{})
+	err := runCommand(t.Context(), io.Discard, workFlags{exec: "sleep 5 & exit 3"}, &client.LeasedJob{})
 	if err == nil || !strings.Contains(err.Error(), "exit status 3") {
 		t.Errorf("exit status 3 is %v", err)
 	}
@@ -38,7 +38,7 @@ func TestACommandThatEndsItsJobWhileItIsStoppedHasDoneIt(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() {
 		const finish = `trap "exit 0" TERM; touch "$0"; while :; do sleep 0.05; done`
-		ended <- runCommand(ctx, workFlags{exec: `exec sh -c '` + finish + `' ` + file}, &client.LeasedJob{})
+		ended <- runCommand(ctx, io.Discard, workFlags{exec: `exec sh -c '` + finish + `' ` + file}, &client.LeasedJob{})
 	}()
 	wait.For(t, "the command", func() bool { _, err := os.Stat(file); return err == nil })
 	cancel()
@@ -55,7 +55,7 @@ func TestACommandWhoseLeaseExpiredIsKilled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- runCommand(ctx, workFlags{exec: `trap "" TERM; sleep 60 & echo $! > ` + file + `.new && mv ` + file +
+		ended <- runCommand(ctx, io.Discard, workFlags{exec: `trap "" TERM; sleep 60 & echo $! > ` + file + `.new && mv ` + file +
 			`.new ` + file + `; wait; sleep 60`}, &client.LeasedJob{})
 	}()
 	var pid int

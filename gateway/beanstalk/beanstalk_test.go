@@ -55,10 +55,6 @@ func serveWith(t *testing.T, e *gateway.Endpoint, q *pulltest.Queue, jobs Queue,
 	if err != nil {
 		t.Fatal(err)
 	}
-	fromOne := counter{Next: 1}
-	if err := q.Registry.EditSetting(t.Context(), actor, setting, &fromOne, func() error { return nil }); err != nil {
-		t.Fatal(err)
-	}
 	ctx, stop := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() {
@@ -145,7 +141,7 @@ func TestTheLargestJobIsASetting(t *testing.T) {
 	}
 	c.send("put 0 0 60 81920\r\n" + strings.Repeat("x", 81920) + "\r\nput 0 0 60 81921\r\n" +
 		strings.Repeat("x", 81921) + "\r\n")
-	c.want(fmt.Sprintf("INSERTED %d\r\nJOB_TOO_BIG\r\n", uint64(firstID)))
+	c.want("INSERTED 1\r\nJOB_TOO_BIG\r\n")
 }
 
 // lateWorkers are the queue's workers on a busy machine: the wake-up of a job that becomes due comes too late.
@@ -468,8 +464,16 @@ func TestAJobWhoseTTRIsOverComesAgain(t *testing.T) {
 	}
 	c.send("release 1 3 3600\r\nreserve-job 1\r\nrelease 1 3 3600\r\n")
 	c.want("RELEASED\r\nRESERVED 1 1\r\nx\r\nRELEASED\r\n")
-	if s := c.stats("stats-job 1"); s["state"] != "delayed" || s["pri"] != "3" {
+	if s := c.stats("stats-job 1"); s["state"] != "delayed" || s["pri"] != "3" || s["delay"] != "3600" {
 		t.Errorf("after a release with a delay: %v", s)
+	}
+	c.send("kick-job 1\r\nreserve-job 1\r\n")
+	c.want("KICKED\r\nRESERVED 1 1\r\nx\r\n")
+	if s := c.stats("stats-job 1"); s["delay"] != "3600" {
+		t.Errorf("after a kick, which leaves the delay: %v", s)
+	}
+	if v := c.stats("stats")["version"]; !strings.HasPrefix(v, `"1.13 `) {
+		t.Errorf("version: %s; clients parse a number at its beginning", v)
 	}
 	c.send("reserve-job 2\r\n")
 	c.want("RESERVED 2 1\r\ny\r\n")

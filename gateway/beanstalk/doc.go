@@ -15,8 +15,9 @@
 //
 // # Ids
 //
-// Ids count from 1 and do not contain a tube. The gateway takes blocks of ids from the registry, so ids have gaps with
-// several hosts and after a restart. Since an id does not tell its topic, the gateway searches for it (gateway.Finder).
+// Ids count from 1, or continue behind imported ones, and do not contain a tube. The gateway takes blocks of ids from
+// the registry, so ids have gaps with several hosts and after a restart. Since an id does not tell its topic, the
+// gateway searches for it (gateway.Finder).
 //
 // # Connections
 //

@@ -24,45 +24,45 @@ type ids struct {
 	reserve    uint64 // the first id of the next block; 0: there is none
 
 	filling sync.Mutex // held while a block is taken
+	unused  bool       // no id had been assigned when the registry was last asked
 	err     error      // the last failure
 	failed  time.Time
 }
 
 // counter is the setting that stores the next block.
 type counter struct {
-	Next    uint64            `json:"next"`
-	Offsets map[string]uint64 `json:"offsets,omitempty"` // added to the ids of imported processes
+	Next    uint64          `json:"next"`
+	Imports map[string]span `json:"imports,omitempty"` // by imported process
 }
 
-// firstID is the first id that gateways assign. It is beyond the ids of a beanstalkd, which count from 1, so that the
-// first import keeps them, even if a gateway is already in use. Clients that store numbers as 64-bit floats can store
-// it.
-const firstID = 1_000_000_000_001
+// span is a range of ids that an import uses: those that a beanstalkd process assigns, up to Last, plus Offset.
+type span struct {
+	Offset uint64 `json:"offset"`
+	Last   uint64 `json:"last"`
+}
 
-// room is how many more ids an imported server may assign while its producers switch over.
-const room = 1_000_000_000
+// firstID is the first id, as in beanstalkd: some clients store ids in 32 bits.
+const firstID = 1
 
-// offsetOf returns the number to add to the ids of an imported beanstalkd process, given its last id. It is 0 for the
-// first import, whose ids do not meet those that gateways assign. For another process, whose ids may equal those of the
-// first, it is the next own id; gateways continue beyond its ids.
-func offsetOf(ctx context.Context, r Settings, process string, last uint64) (offset uint64, err error) {
+// room is how many more ids an imported process may assign before its import has to allocate others.
+const room = 100_000_000
+
+// spanOf allocates the ids of a beanstalkd process, given its last id. Gateways continue beyond them. The offset is 0
+// if no id has been assigned yet; otherwise the process's ids may be in use.
+func spanOf(ctx context.Context, r Settings, process string, last uint64) (s span, err error) {
 	c := counter{Next: firstID}
 	err = r.EditSetting(ctx, actor, setting, &c, func() error {
-		var known bool
-		if offset, known = c.Offsets[process]; known {
+		if s = c.Imports[process]; last <= s.Last {
 			return nil
 		}
-		if c.Offsets == nil {
-			c.Offsets = map[string]uint64{}
+		if c.Imports == nil {
+			c.Imports = map[string]span{}
 		}
-		if len(c.Offsets) > 0 || last > firstID-room {
-			offset = c.Next
-			c.Next = offset + last + room
-		}
-		c.Offsets[process] = offset
+		s = span{Offset: c.Next - firstID, Last: last + room}
+		c.Imports[process], c.Next = s, s.Offset+s.Last+1
 		return nil
 	})
-	return offset, err
+	return s, err
 }
 
 const (
@@ -76,7 +76,7 @@ func (i *ids) take(ctx context.Context) (uint64, error) {
 		if id, ok := i.known(); ok {
 			return id, nil
 		}
-		if err := i.refill(ctx); err != nil {
+		if err := i.refill(ctx, true); err != nil {
 			return 0, err
 		}
 	}
@@ -100,12 +100,13 @@ func (i *ids) known() (id uint64, ok bool) {
 // another query of the database.
 const refillEvery = time.Second
 
-// keepReserve keeps a block in reserve until ctx is done. A put that finds no block reports the last error.
+// keepReserve keeps a block in reserve until ctx is done. A put that finds no block reports the last error. Before the
+// first id is assigned, by any gateway, it takes none, so that an import can keep the ids of its jobs.
 func (i *ids) keepReserve(ctx context.Context) {
 	tick := time.NewTicker(refillEvery)
 	defer tick.Stop()
 	for {
-		_ = i.refill(ctx)
+		_ = i.refill(ctx, false)
 		select {
 		case <-ctx.Done():
 			return
@@ -114,20 +115,20 @@ func (i *ids) keepReserve(ctx context.Context) {
 	}
 }
 
-// refill reserves a block if there is none.
-func (i *ids) refill(ctx context.Context) error {
+// refill reserves a block if there is none. first allows the very first id to be taken.
+func (i *ids) refill(ctx context.Context, first bool) error {
 	i.filling.Lock()
 	defer i.filling.Unlock()
 	i.mu.Lock()
 	full := i.reserve != 0
 	i.mu.Unlock()
-	if full {
+	if full || i.unused && !first {
 		return nil
 	}
 	if time.Since(i.failed) < refillEvery {
 		return i.err
 	}
-	begin, err := i.takeBlock(ctx)
+	begin, err := i.takeBlock(ctx, first)
 	if err != nil {
 		if ctx.Err() == nil { // otherwise the client has disconnected
 			i.err, i.failed = err, time.Now()
@@ -136,15 +137,18 @@ func (i *ids) refill(ctx context.Context) error {
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.reserve = begin
+	i.reserve, i.unused = begin, begin == 0
 	return nil
 }
 
-func (i *ids) takeBlock(ctx context.Context) (begin uint64, err error) {
+// takeBlock returns the first id of a new block, or 0 if no id has been assigned yet and first is not set.
+func (i *ids) takeBlock(ctx context.Context, first bool) (begin uint64, err error) {
 	c := counter{Next: firstID}
 	err = i.registry.EditSetting(ctx, actor, setting, &c, func() error {
-		begin = c.Next
-		c.Next += block
+		if first || c.Next > firstID {
+			begin = c.Next
+			c.Next += block
+		}
 		return nil
 	})
 	return begin, err

@@ -32,41 +32,58 @@ func (s *oneSetting) EditSetting(_ context.Context, _, _ string, value any, edit
 	return err
 }
 
-func TestIDsOfImportedServersDoNotMeet(t *testing.T) {
+// TestIDsBeginAtOne and continue behind those of imported jobs, because some clients store ids in 32 bits. Imported jobs
+// keep their ids unless a gateway, or another import, may have assigned them.
+func TestIDsBeginAtOne(t *testing.T) {
 	r, ctx := &oneSetting{}, t.Context()
-	offset := func(server string, last uint64) uint64 {
+	own := ids{registry: r}
+	take := func() uint64 {
 		t.Helper()
-		n, err := offsetOf(ctx, r, server, last)
+		id, err := own.take(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return n
+		return id
 	}
-	own := ids{registry: r}
-	assigned, err := own.take(ctx) // a gateway is tried before the import
-	if err != nil {
+	imports := func(process string, last uint64) span {
+		t.Helper()
+		s, err := spanOf(ctx, r, process, last)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Last < last {
+			t.Errorf("%s may use ids up to %d, and has assigned %d", process, s.Last, last)
+		}
+		return s
+	}
+	if err := own.refill(ctx, false); err != nil { // a gateway that runs before the import
 		t.Fatal(err)
 	}
-	if n := offset("a:11300", 500); n != 0 {
-		t.Errorf("ids of the first server are offset by %d", n)
+	first := imports("a:11300", 500)
+	if first.Offset != 0 {
+		t.Errorf("ids of the first server are offset by %d", first.Offset)
 	}
-	if assigned <= 500+room {
-		t.Errorf("the gateway's first id is %d, and the server may assign %d more", assigned, room)
+	used := take()
+	if used <= first.Last || used > 1<<31 {
+		t.Errorf("the gateway's first id is %d, and the server may assign those up to %d", used, first.Last)
 	}
-	second := offset("b:11300", 9)
-	if second <= assigned {
-		t.Errorf("ids of the second server are offset by %d, and the gateway has assigned %d", second, assigned)
+	if again := imports("a:11300", 600); again != first {
+		t.Errorf("when its import continues, the server has the ids %+v, before %+v", again, first)
+	}
+	second := imports("b:11300", 9)
+	if second.Offset < used {
+		t.Errorf("ids of the second server are offset by %d, and the gateway has assigned %d", second.Offset, used)
 	}
 	for range 3 * block {
-		if assigned, err = own.take(ctx); err != nil || second < assigned && assigned <= second+room {
-			t.Fatalf("id %d, %v: the second server has those from %d", assigned, err, second)
+		if used = take(); second.Offset < used && used <= second.Offset+second.Last {
+			t.Fatalf("id %d is one of the second server, %+v", used, second)
 		}
 	}
-	if n := offset("c:11300", firstID); n <= assigned {
-		t.Errorf("ids of the third server are offset by %d, and the gateway has assigned %d", n, assigned)
+	if more := imports("a:11300", first.Last+1); more.Offset < used {
+		t.Errorf("ids of the first server, used up, are offset by %d; the gateway has assigned %d", more.Offset, used)
 	}
-	if n := offset("a:11300", 600); n != 0 {
-		t.Errorf("ids of the first server are offset by %d when its import continues", n)
+	if id, err := (&ids{registry: &oneSetting{}}).take(ctx); err != nil || id != 1 {
+		t.Errorf("a fresh gateway begins with id %d, %v", id, err)
 	}
 }
 
@@ -74,7 +91,7 @@ func TestIDsOfImportedServersDoNotMeet(t *testing.T) {
 func TestPutsContinueWithoutTheRegistry(t *testing.T) {
 	r, ctx := &oneSetting{}, t.Context()
 	own := ids{registry: r}
-	if err := own.refill(ctx); err != nil {
+	if err := own.refill(ctx, true); err != nil {
 		t.Fatal(err)
 	}
 	r.away = errors.New("the database is away")

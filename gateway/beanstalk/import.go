@@ -40,7 +40,8 @@ func importFlags(f *pflag.FlagSet) importer.Open {
 // requires beanstalkd 1.12; earlier versions keep delayed jobs until they are due.
 type source struct {
 	addr    string
-	offset  uint64 // added to the ids of newly claimed jobs, because other jobs may already have these ids
+	ids     span                                                 // of newly claimed jobs
+	more    func(ctx context.Context, last uint64) (span, error) // allocates ids
 	c       *oldConn
 	watched map[string]bool
 	lists   map[uint64]int // number of claims on each list
@@ -111,7 +112,8 @@ func (s *source) Prepare(ctx context.Context, o *importer.Options, _ *importer.R
 	if err != nil {
 		return err
 	}
-	s.offset, err = offsetOf(ctx, o.Registry, process, last)
+	s.more = func(ctx context.Context, last uint64) (span, error) { return spanOf(ctx, o.Registry, process, last) }
+	s.ids, err = s.more(ctx, last)
 	return err
 }
 
@@ -145,6 +147,12 @@ func (s *source) Waiting(context.Context) (int, error) {
 	return waiting(&stats[0]) - waiting(&stats[1]), nil // without the lists
 }
 
+// Dead implements importer.DeadCounter: it counts buried jobs.
+func (s *source) Dead(context.Context) (int, error) {
+	stats, err := s.c.one("stats", "OK")
+	return int(stats.number("current-jobs-buried")), err
+}
+
 // tubes watches all tubes except the import's own, and returns them.
 func (s *source) tubes() (tubes []string, err error) {
 	all, err := s.c.one("list-tubes", "OK")
@@ -166,19 +174,27 @@ func (s *source) tubes() (tubes []string, err error) {
 }
 
 // Claim implements importer.Source.
-func (s *source) Claim(_ context.Context, n int) ([]importer.Job, error) {
+func (s *source) Claim(ctx context.Context, n int) ([]importer.Job, error) {
 	n = min(n, claimStep)
 	tubes, err := s.tubes()
 	if err != nil {
 		return nil, err
 	}
-	jobs, err := s.claimReady(n)
+	jobs, err := s.claimReady(ctx, n)
 	for _, tube := range tubes {
 		for more := true; more && len(jobs) == 0 && err == nil && !s.old; {
-			jobs, more, err = s.claimDelayed(tube, n)
+			jobs, more, err = s.claimDelayed(ctx, tube, n)
 		}
 	}
 	return jobs, err
+}
+
+// newClaim returns a claim of the job with an id. It allocates further ids if the process has used up those it had.
+func (s *source) newClaim(ctx context.Context, id uint64) (_ claim, err error) {
+	if id > s.ids.Last {
+		s.ids, err = s.more(ctx, id)
+	}
+	return claim{ID: id, Offset: s.ids.Offset}, err
 }
 
 // learn fills in a claim from a job's statistics.
@@ -187,7 +203,7 @@ func (c *claim) learn(stats *reply) {
 }
 
 // claimReady claims ready jobs from all tubes that are not paused.
-func (s *source) claimReady(n int) ([]importer.Job, error) {
+func (s *source) claimReady(ctx context.Context, n int) ([]importer.Job, error) {
 	replies, err := s.c.ask(slices.Repeat([]string{"reserve-with-timeout 0"}, n)...)
 	if err != nil {
 		return nil, err
@@ -196,10 +212,14 @@ func (s *source) claimReady(n int) ([]importer.Job, error) {
 	var bodies [][]byte
 	var asked []string
 	for _, r := range replies {
-		if r.is("RESERVED") {
-			list, bodies = append(list, claim{ID: r.id(), Offset: s.offset}), append(bodies, r.body)
-			asked = append(asked, "stats-job "+r.words[1])
+		if !r.is("RESERVED") {
+			continue
 		}
+		c, err := s.newClaim(ctx, r.id())
+		if err != nil {
+			return nil, err
+		}
+		list, bodies, asked = append(list, c), append(bodies, r.body), append(asked, "stats-job "+r.words[1])
 	}
 	stats, err := s.c.ask(asked...)
 	if err != nil {
@@ -220,7 +240,9 @@ func (s *source) claimReady(n int) ([]importer.Job, error) {
 // claimDelayed claims delayed jobs. It checks the ids from that of the tube's next delayed job on, whatever tubes they
 // are in. Each job is reserved and released in one write, so that it does not become ready if the import is killed.
 // more means that the tube may have further jobs.
-func (s *source) claimDelayed(tube string, n int) (jobs []importer.Job, more bool, err error) {
+func (s *source) claimDelayed(
+	ctx context.Context, tube string, n int,
+) (jobs []importer.Job, more bool, err error) {
 	next, err := s.c.ask("use "+tube, "peek-delayed", "use "+listTube)
 	if err != nil || !next[1].is("FOUND") {
 		return nil, false, err
@@ -237,10 +259,16 @@ func (s *source) claimDelayed(tube string, n int) (jobs []importer.Job, more boo
 	var hide []string
 	now := time.Now()
 	for i := range stats {
-		c, stat := claim{ID: next[1].id() + uint64(i), Offset: s.offset}, &stats[i]
-		if c.learn(stat); stat.text("state") != "delayed" || stat.number("delay") == hideFor || c.Tube == listTube {
+		stat := &stats[i]
+		if stat.text("state") != "delayed" || stat.number("delay") == hideFor ||
+			stat.text("tube") == listTube {
 			continue
 		}
+		c, err := s.newClaim(ctx, next[1].id()+uint64(i))
+		if err != nil {
+			return nil, false, err
+		}
+		c.learn(stat)
 		// time-left is rounded down
 		c.Due = now.Add(time.Duration(stat.number("time-left")+1) * time.Second).UnixMilli()
 		list, hide = append(list, c), append(hide, fmt.Sprintf("reserve-job %d\r\n%s", c.ID, c.hide()))

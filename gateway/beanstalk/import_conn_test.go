@@ -49,7 +49,7 @@ func scripted(t *testing.T, answers map[string]string) *source {
 			fmt.Fprint(c, answer+"\r\n")
 		}
 	}()
-	b := &source{addr: l.Addr().String()}
+	b := &source{addr: l.Addr().String(), ids: span{Last: room}}
 	t.Cleanup(func() {
 		_ = l.Close()
 		if b.c != nil {

@@ -1,6 +1,7 @@
 package beanstalk
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -72,7 +73,11 @@ func TestImportedJobsAreClaimedOnce(t *testing.T) {
 		return id
 	}
 	must(b.Lock(ctx))
-	b.offset = 1000
+	var last uint64 // that the import was asked to allocate ids for
+	b.more = func(_ context.Context, id uint64) (span, error) {
+		last = id
+		return span{Offset: 1000, Last: 1000}, nil
+	}
 	ready, delayed := put("T", 5, 0), put("U", 7, time.Hour)
 	held, buried := put("default", 1, 0), put("V", 1, 0)
 	if _, _, err := client.Reserve(0); err != nil { // the job in default
@@ -86,6 +91,9 @@ func TestImportedJobsAreClaimedOnce(t *testing.T) {
 	if len(first) != 1 || first[0].Push.ID != fmt.Sprint(1000+ready) || first[0].Push.Topic != topicOf("T") ||
 		string(first[0].Push.Body) != "body\r\n" || first[0].Push.TTR != 90*time.Second {
 		t.Fatalf("first %+v, want the ready job", first)
+	}
+	if last != ready {
+		t.Errorf("ids were allocated up to %d, and the first claimed job is %d", last, ready)
 	}
 	if _, _, err := gobeanstalk.NewTubeSet(client, "T").Reserve(0); !errors.Is(err, gobeanstalk.ErrTimeout) {
 		t.Errorf("a consumer of a claimed job: %v", err)
@@ -103,6 +111,9 @@ func TestImportedJobsAreClaimedOnce(t *testing.T) {
 	}
 	if n, err := b.Waiting(ctx); n != 2 || err != nil {
 		t.Errorf("%d jobs are waiting, %v, want the claimed ones without their lists", n, err)
+	}
+	if n, err := b.Dead(ctx); n != 1 || err != nil {
+		t.Errorf("%d jobs are buried, %v", n, err)
 	}
 	b.close() // as a killed import
 	again := openBeanstalkd(t, addr)

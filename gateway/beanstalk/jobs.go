@@ -167,12 +167,13 @@ func (k *conn) release(args []string, _ []byte) error {
 		return errBadFormat
 	}
 	return k.endHeld(id, store.End{
-		Verb: store.Fail, Retry: []time.Duration{delayOf(delay)}, Attempt: &store.Attempt{Error: releasedError},
-		Order: new(uint32(priority)), Priority: levelOf(uint32(priority)),
+		Verb: store.Fail, Retry: []time.Duration{delayOf(delay)},
+		Attempt: gateway.Delayed(releasedError, delayOf(delay)),
+		Order:   new(uint32(priority)), Priority: levelOf(uint32(priority)),
 	}, "RELEASED")
 }
 
-// Errors of attempts that did not time out.
+// Errors of attempts that did not time out. The first is followed by a delay.
 const (
 	releasedError = "released"
 	buriedError   = "buried"

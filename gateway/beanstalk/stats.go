@@ -106,12 +106,15 @@ func (k *conn) stats([]string, []byte) error {
 	return k.replyYAML(y.String())
 }
 
+// protocolVersion is the version of beanstalkd whose protocol is implemented. Clients read the number at the beginning.
+const protocolVersion = "1.13"
+
 // process adds the statistics of the process. There is no binlog.
 func (k *conn) process(y *yaml) {
 	var used syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &used) // zero on error
 	y.add("pid", os.Getpid())
-	y.add("version", "wakecall "+k.version)
+	y.add("version", protocolVersion+" wakecall "+k.version)
 	y.bare("rusage-utime", seconds(used.Utime))
 	y.bare("rusage-stime", seconds(used.Stime))
 	y.add("uptime", int64(time.Since(k.started).Seconds()))
@@ -182,7 +185,7 @@ func (k *conn) statsJob(id uint64) error {
 	y.bare("state", stateNames[job.State])
 	y.add("pri", priorityOf(job))
 	y.add("age", int64(max(0, now.Sub(job.CreatedAt)).Seconds()))
-	y.add("delay", int64(max(0, job.DueAt.Sub(job.CreatedAt)).Seconds()))
+	y.add("delay", int64(gateway.DelayOf(job).Seconds()))
 	y.add("ttr", int64(gateway.TTROf(job, k.topics()).Seconds()))
 	y.add("time-left", timeLeft(job, now))
 	y.add("file", 0)
@@ -215,10 +218,10 @@ func tallyOf(job *store.Job) (c tally) {
 		c.reserves++
 	}
 	for _, a := range job.History {
-		switch a.Error {
-		case releasedError:
+		switch {
+		case strings.HasPrefix(a.Error, releasedError):
 			c.releases++
-		case buriedError:
+		case a.Error == buriedError:
 			c.buries++
 		default:
 			c.timeouts++

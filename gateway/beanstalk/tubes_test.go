@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wakecall/wakecall/gateway"
 	"github.com/wakecall/wakecall/internal/store"
 )
 
@@ -159,7 +160,8 @@ func TestATallyCountsTheHistory(t *testing.T) {
 	t.Parallel()
 	job := &store.Job{
 		State: store.Running, Attempts: 4, History: []store.Attempt{
-			{Error: releasedError}, {Error: buriedError}, {Error: "lease expired"}, {Error: releasedError},
+			*gateway.Delayed(releasedError, 0), {Error: buriedError}, {Error: "lease expired"},
+			*gateway.Delayed(releasedError, time.Hour),
 		},
 	}
 	if c := tallyOf(job); c != (tally{reserves: 5, timeouts: 1, releases: 2, buries: 1}) {

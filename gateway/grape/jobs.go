@@ -3,10 +3,6 @@ package grape
 import (
 	"encoding/base64"
 	"errors"
-	"fmt"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/wakecall/wakecall/gateway"
@@ -84,7 +80,7 @@ func (g *Gateway) delaying(verb store.Verb, done string, in ...store.State) func
 		dtr = min(dtr, store.MaxDelay)
 		return g.end(r, store.End{
 			Verb: verb, In: in, Delay: dtr, Retry: []time.Duration{dtr},
-			Attempt: &store.Attempt{Error: fmt.Sprint(done, dtrMark, dtr.Milliseconds())},
+			Attempt: gateway.Delayed(done, dtr),
 		})
 	}
 }
@@ -109,23 +105,9 @@ type job struct {
 
 func shown(j *store.Job, ttr time.Duration) job {
 	return job{
-		ID: j.ID, DTR: dtrOf(j), TTR: ttr.Milliseconds(), NOE: j.Attempts,
+		ID: j.ID, DTR: gateway.DelayOf(j).Milliseconds(), TTR: ttr.Milliseconds(), NOE: j.Attempts,
 		Data: base64.RawURLEncoding.EncodeToString(j.Body),
 	}
-}
-
-// dtrMark precedes the dtr in the history of a job that was released or kicked.
-const dtrMark = " with a dtr of "
-
-// dtrOf returns the dtr of the last release or kick in a job's history or, failing that, that of the produce.
-func dtrOf(j *store.Job) (ms int64) {
-	for _, a := range slices.Backward(j.History) {
-		if _, dtr, ok := strings.Cut(a.Error, dtrMark); ok {
-			ms, _ = strconv.ParseInt(dtr, 10, 64)
-			return ms
-		}
-	}
-	return max(0, j.DueAt.Sub(j.CreatedAt).Milliseconds())
 }
 
 func (g *Gateway) consume(r *request) (any, error) {

@@ -47,6 +47,7 @@ type boundedConn struct {
 	spent int64  // since the last request
 	skip  int64  // bytes of a value that are still to come
 	line  []byte // the beginning of the current line
+	long  int    // its length so far
 	err   error
 }
 
@@ -74,8 +75,12 @@ func (c *boundedConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// maxLine is longer than any line with a type and a number.
-const maxLine = 32
+// Limits of a line. maxLine is longer than any with a type and a number; longestLine than any status or error, of which
+// go-redis has several copies in memory.
+const (
+	maxLine     = 32
+	longestLine = 1 << 20
+)
 
 func (c *boundedConn) scan(b []byte) {
 	for len(b) > 0 && c.err == nil {
@@ -91,9 +96,13 @@ func (c *boundedConn) scan(b []byte) {
 		}
 		c.line = append(c.line, b[:min(end, maxLine-len(c.line))]...)
 		c.spend(int64(end))
+		if c.long += end; c.long > longestLine {
+			c.err = fmt.Errorf("%s replies with a line of more than %d MiB: is it the right address?",
+				c.addr, longestLine>>20)
+		}
 		if b = b[end:]; whole {
 			c.announced()
-			c.line = c.line[:0]
+			c.line, c.long = c.line[:0], 0
 		}
 	}
 }

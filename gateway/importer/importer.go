@@ -42,6 +42,11 @@ type Counter interface {
 	Count(ctx context.Context) (int, error)
 }
 
+// DeadCounter is implemented by a Source that has dead jobs, which are not imported.
+type DeadCounter interface {
+	Dead(ctx context.Context) (int, error)
+}
+
 // CountStep is how many entries one call of a script counts.
 const CountStep = step
 
@@ -88,12 +93,14 @@ type Report struct {
 	Made     int `json:"topics_registered"` // registered topics; existing ones are kept
 	Tokens   int `json:"tokens,omitempty"`  // of lmstfy
 	Tubes    int `json:"tubes,omitempty"`   // of Grape
+	Queues   int `json:"queues,omitempty"`  // of lmstfy, with ready jobs at the start
 	Waiting  int `json:"waiting"`           // jobs at the start; of a dry run: those that would be imported
 	Imported int `json:"imported"`
 	Resumed  int `json:"resumed"` // claimed jobs that were found after an interruption
 	Kept     int `json:"kept"`    // jobs skipped because Wakecall has a newer job with the id
 	Refused  int `json:"refused"` // jobs whose claims stay; the log has the reasons
 	Left     int `json:"left"`    // jobs left in the old system at the end, for example held by its consumers
+	Dead     int `json:"dead"`    // dead jobs, which stay in the old system
 }
 
 const (
@@ -132,6 +139,9 @@ func (i *run) begin(ctx context.Context) (err error) {
 		return err
 	}
 	if err := i.topics(ctx); err != nil {
+		return err
+	}
+	if err := i.countDead(ctx); err != nil {
 		return err
 	}
 	if c, ok := i.Source.(Counter); ok && i.DryRun {
@@ -203,8 +213,18 @@ func (i *run) again(ctx context.Context) error {
 }
 
 func (i *run) end(ctx context.Context) (_ Report, err error) {
-	i.Left, err = i.Source.Waiting(ctx)
+	if i.Left, err = i.Source.Waiting(ctx); err != nil {
+		return i.Report, err
+	}
+	err = i.countDead(ctx)
 	return i.Report, err
+}
+
+func (i *run) countDead(ctx context.Context) (err error) {
+	if c, ok := i.Source.(DeadCounter); ok {
+		i.Dead, err = c.Dead(ctx)
+	}
+	return err
 }
 
 // Pause waits for d, or until ctx is done.

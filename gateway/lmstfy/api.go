@@ -35,13 +35,13 @@ type Gateway struct {
 	*gateway.Endpoint
 	Options
 	limits  *windows
-	metrics *metrics
+	metrics *figures
 	logged  atomic.Bool // the access log is enabled
 }
 
 // New returns a gateway.
 func New(e *gateway.Endpoint, o Options) *Gateway {
-	g := &Gateway{Endpoint: e, Options: o, limits: newWindows(time.Now), metrics: newMetrics()}
+	g := &Gateway{Endpoint: e, Options: o, limits: newWindows(time.Now), metrics: newFigures()}
 	g.metrics.registry.MustRegister(sizes{g})
 	return g
 }

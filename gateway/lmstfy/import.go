@@ -25,6 +25,7 @@ import (
 const (
 	keyTimer  = "timer_set"
 	keyReady  = "q/"
+	keyDead   = "d/"
 	keyTokens = "tk/"
 	keyLimits = "__throttler_keys__"
 
@@ -94,6 +95,11 @@ func (s *source) Topics(context.Context) ([]registry.Topic, error) {
 // Prepare implements importer.Preparer.
 func (s *source) Prepare(ctx context.Context, o *importer.Options, r *importer.Report) error {
 	s.options, s.report = o, r
+	queues, err := importer.Scan(ctx, s.Redis, keyReady+"*")
+	if err != nil {
+		return err
+	}
+	r.Queues = len(queues)
 	if err := s.importTokens(ctx); err != nil {
 		return err
 	}
@@ -150,6 +156,15 @@ func (s *source) Waiting(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	return importer.Length(ctx, s.Redis, queues, []string{keyTimer}, []string{keyClaims})
+}
+
+// Dead implements importer.DeadCounter.
+func (s *source) Dead(ctx context.Context) (int, error) {
+	queues, err := importer.Scan(ctx, s.Redis, keyDead+"*")
+	if err != nil {
+		return 0, err
+	}
+	return importer.Length(ctx, s.Redis, queues, nil, nil)
 }
 
 // Count implements importer.Counter.

@@ -59,6 +59,11 @@ func TestJobsAreClaimedOnce(t *testing.T) {
 	}
 	must(db.Set(ctx, "j/shop/later/"+attributes, `{"body":"aGk=","attributes":{"a":"b"}}`, 0).Err())
 
+	must(db.LPush(ctx, "d/shop/q", "a", "b").Err())
+	must(db.LPush(ctx, "d/shop/other", "c").Err())
+	if n, err := l.Dead(ctx); n != 3 || err != nil {
+		t.Errorf("%d dead letters, %v", n, err)
+	}
 	if n, err := l.Waiting(ctx); n != 9 || err != nil {
 		t.Errorf("%d jobs are waiting, %v", n, err)
 	}
@@ -99,8 +104,8 @@ func TestJobsAreClaimedOnce(t *testing.T) {
 		t.Fatalf("%d claims are left, %v", len(left), err)
 	}
 	importtest.Drop(t, l, left)
-	if keys, err := db.Keys(ctx, "*").Result(); err != nil || len(keys) != 5 {
-		t.Errorf("keys at the end: %v %v, want the leased jobs and the number", keys, err)
+	if keys, err := db.Keys(ctx, "*").Result(); err != nil || len(keys) != 7 {
+		t.Errorf("keys at the end: %v %v, want the leased jobs, the dead letters and the number", keys, err)
 	}
 	if none, err := l.Claim(ctx, 100); len(none) != 0 || err != nil {
 		t.Errorf("then %d jobs, %v", len(none), err)

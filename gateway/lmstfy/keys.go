@@ -17,8 +17,8 @@ var keys = []conf.Key{
 	{Path: "gateways.lmstfy.admin_addr", Type: conf.Gateway().Guarded("gateways.lmstfy.accounts"),
 		Help: "Address of lmstfy's admin API, [HOST:]PORT. lmstfy's default port is 7778. Without accounts it must " +
 			"be a loopback address."},
-	{Path: "gateways.lmstfy.pools", Default: "default", Type: conf.Type{Parse: parsePools},
-		Help: "Comma-separated names of the pools. Each pool has its own namespaces, queues and tokens. Clients send " +
+	{Path: "gateways.lmstfy.pools", Default: "default", Type: conf.List(parsePools),
+		Help: "Names of the pools, as a list. Each pool has its own namespaces, queues and tokens. Clients send " +
 			"tokens as POOL:TOKEN; a token without a pool belongs to the first one."},
 	{Path: "gateways.lmstfy.accounts", Type: conf.Path(),
 		Help: "File with the accounts of the admin API, one USER:PASSWORD per line. Tokens, limits and the access " +
@@ -56,7 +56,7 @@ func parsePools(s string) (any, error) {
 	seen := map[string]bool{}
 	for name := range strings.SplitSeq(s, ",") {
 		if !poolName.MatchString(name) || seen[name] {
-			return nil, errors.New("must be comma-separated, distinct names of 1 to 32 characters from A-Z a-z 0-9 - _")
+			return nil, errors.New("must be a list of distinct names of 1 to 32 characters from A-Z a-z 0-9 - _")
 		}
 		seen[name] = true
 	}

@@ -14,7 +14,9 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/gateway"
+	"github.com/wakecall/wakecall/internal/metrics"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/test/pulltest"
 	"github.com/wakecall/wakecall/test/wait"
 )
@@ -209,8 +211,8 @@ func TestTopicsNameTheirQueues(t *testing.T) {
 // TestSeriesOfQueuesAreBounded, because clients may create a queue for each job.
 func TestSeriesOfQueuesAreBounded(t *testing.T) {
 	t.Parallel()
-	m, r := newMetrics(), &request{pool: "default", namespace: "ns"}
-	for i := range maxQueues {
+	m, r := newFigures(), &request{pool: "default", namespace: "ns"}
+	for i := range metrics.DefaultMost {
 		if got := m.queue(r, fmt.Sprint(i)); got[2] != fmt.Sprint(i) {
 			t.Fatalf("queue %d has the labels %v", i, got)
 		}
@@ -220,6 +222,26 @@ func TestSeriesOfQueuesAreBounded(t *testing.T) {
 	}
 	if got := m.queue(r, "7"); got[2] != "7" {
 		t.Errorf("then, one of the first has the labels %v", got)
+	}
+}
+
+// TestSeriesOfAQueueAreReleased, all of them and no others.
+func TestSeriesOfAQueueAreReleased(t *testing.T) {
+	t.Parallel()
+	m := newFigures()
+	for _, queue := range []string{"gone", "there"} {
+		r := &request{pool: "big", namespace: "ns", queues: []string{queue}}
+		m.published(r, 1)
+		m.consumed(r, []store.Job{{Topic: "lmstfy-big.ns." + queue}})
+		m.acked(r, time.Now())
+	}
+	m.release("big/ns/gone")
+	families, err := m.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := fmt.Sprint(families); strings.Contains(text, "gone") || strings.Count(text, "there") != 4 {
+		t.Errorf("the metrics are %s", text)
 	}
 }
 

@@ -3,16 +3,17 @@ package lmstfy
 import (
 	"net/http"
 	"strconv"
-	"sync"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/wakecall/wakecall/internal/metrics"
 	"github.com/wakecall/wakecall/internal/store"
 )
 
-// metrics are those of the admin API's /metrics, with lmstfy's names.
-type metrics struct {
+// figures are those of the admin API's /metrics, with lmstfy's names.
+type figures struct {
 	registry *prometheus.Registry
 
 	latency *prometheus.HistogramVec
@@ -23,25 +24,25 @@ type metrics struct {
 	publishQueue, consumeQueue          *prometheus.CounterVec // by queue
 	elapsed, ackElapsed                 *prometheus.HistogramVec
 
-	mu     sync.Mutex
-	queues map[[3]string]bool // queues with their own series
+	queues *metrics.Names // with their own series, as POOL/NS/Q
 }
 
-// maxQueues bounds the queues with their own series, because clients may create a queue for each job.
-const maxQueues = 1000
-
-// queue returns the labels of a queue.
-func (m *metrics) queue(r *request, name string) []string {
-	key := [3]string{r.pool, r.namespace, name}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if !m.queues[key] {
-		if len(m.queues) >= maxQueues {
-			return []string{r.pool, "other", "other"}
-		}
-		m.queues[key] = true
+// queue returns the labels of a queue. Clients may use a queue for each job, so few have their own.
+func (m *figures) queue(r *request, name string) []string {
+	labels := []string{r.pool, r.namespace, name}
+	if !m.queues.Own(strings.Join(labels, "/")) {
+		return []string{r.pool, "other", "other"}
 	}
-	return key[:]
+	return labels
+}
+
+// release deletes the series of a queue.
+func (m *figures) release(name string) {
+	labels := strings.Split(name, "/")
+	m.publishQueue.DeleteLabelValues(labels...)
+	m.consumeQueue.DeleteLabelValues(labels...)
+	m.elapsed.DeleteLabelValues(labels...)
+	m.ackElapsed.DeleteLabelValues(labels...)
 }
 
 var (
@@ -51,8 +52,9 @@ var (
 	msBuckets = prometheus.ExponentialBuckets(15, 2.5, 9)
 )
 
-func newMetrics() *metrics {
-	m := &metrics{registry: prometheus.NewRegistry(), queues: map[[3]string]bool{}}
+func newFigures() *figures {
+	m := &figures{registry: prometheus.NewRegistry()}
+	m.queues = metrics.NewNames(0, m.release)
 	counter := func(subsystem, name string, labels []string) *prometheus.CounterVec {
 		c := prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: "infra", Subsystem: subsystem, Name: name, Help: name + " since the gateway started",
@@ -81,7 +83,7 @@ func newMetrics() *metrics {
 	return m
 }
 
-func (m *metrics) request(r *request, name string, status int, began time.Time) {
+func (m *figures) request(r *request, name string, status int, began time.Time) {
 	labels := []string{"", "", name, r.Method}
 	if r.known != nil { // requests without a valid token must not create series
 		labels[0], labels[1] = r.pool, r.namespace
@@ -94,12 +96,12 @@ func (m *metrics) request(r *request, name string, status int, began time.Time) 
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-func (m *metrics) published(r *request, n int) {
+func (m *figures) published(r *request, n int) {
 	m.publishJobs.WithLabelValues(r.pool).Add(float64(n))
 	m.publishQueue.WithLabelValues(m.queue(r, r.queues[0])...).Add(float64(n))
 }
 
-func (m *metrics) consumed(r *request, jobs []store.Job) {
+func (m *figures) consumed(r *request, jobs []store.Job) {
 	m.consumeJobs.WithLabelValues(r.pool).Add(float64(len(jobs)))
 	for i := range jobs {
 		labels := m.queue(r, queueOf(jobs[i].Topic))
@@ -108,6 +110,6 @@ func (m *metrics) consumed(r *request, jobs []store.Job) {
 	}
 }
 
-func (m *metrics) acked(r *request, created time.Time) {
+func (m *figures) acked(r *request, created time.Time) {
 	m.ackElapsed.WithLabelValues(m.queue(r, r.queues[0])...).Observe(ms(time.Since(created)))
 }

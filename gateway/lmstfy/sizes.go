@@ -8,13 +8,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// sizes are the gauges of queues, computed at each scrape.
+// sizes are the gauges, computed at each scrape.
 type sizes struct{ g *Gateway }
 
 var (
 	readyDesc   = sizeDesc("queue_sizes", "Jobs that are ready.", byQueue)
 	deadDesc    = sizeDesc("deadletter_sizes", "Jobs that are dead.", byQueue)
 	delayedDesc = sizeDesc("timer_sizes", "Jobs that are delayed.", byPool)
+	connsDesc   = sizeDesc("connections", "Open connections of clients, of all pools.", byPool)
 )
 
 func sizeDesc(name, help string, labels []string) *prometheus.Desc {
@@ -26,6 +27,7 @@ func (sizes) Describe(to chan<- *prometheus.Desc) {
 	to <- readyDesc
 	to <- deadDesc
 	to <- delayedDesc
+	to <- connsDesc
 }
 
 // Limits of a scrape.
@@ -39,6 +41,7 @@ const (
 func (s sizes) Collect(to chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), sizesTimeout)
 	defer cancel()
+	to <- gauge(connsDesc, s.g.Connections(), s.g.Pools[0])
 	for _, pool := range s.g.Pools {
 		if err := s.collect(ctx, pool, to); err != nil {
 			to <- prometheus.NewInvalidMetric(readyDesc, err)

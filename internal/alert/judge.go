@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/wakecall/wakecall/internal/message"
@@ -210,20 +211,29 @@ func (w *Watch) lateOf(
 	return list
 }
 
-// mostTopics is the number of topics with their own alerts for one kind of problem.
+// mostTopics is about the number of topics with their own alerts for one kind of problem.
 const mostTopics = 100
 
-// bound keeps the most severe findings of each kind, and adds one that counts the other topics. If the machine cannot
-// make all calls that are due, tens of thousands of topics may be late. Recent findings are kept. Otherwise topics that
-// take turns at being the worst would each begin an alert every time.
+// bound keeps some findings of each kind, and adds one that counts the other topics. If the machine cannot make all
+// calls that are due, tens of thousands of topics may be late. Groups of topics take turns, each with its most severe
+// findings first, so that one tenant's topics leave no other tenant without an alert. Topics with recipients of their
+// own are always kept, and so are recent findings. Otherwise topics that take turns at being the worst would each begin
+// an alert every time.
 func (w *Watch) bound(list []Finding, now time.Time) []Finding {
 	slices.SortFunc(list, func(a, b Finding) int {
 		return cmp.Or(w.lately(&b, now)-w.lately(&a, now), cmp.Compare(max(b.For, b.P99), max(a.For, a.P99)))
 	})
+	turns, turn := map[string]int{}, map[string]int{}
+	for _, f := range list {
+		group := f.Kind + "/" + groupOf(f.Topic)
+		turn[f.id()] = turns[group]
+		turns[group]++
+	}
+	slices.SortStableFunc(list, func(a, b Finding) int { return turn[a.id()] - turn[b.id()] })
 	of, kept := map[string]int{}, list[:0:0]
 	more, severity := map[string]bool{}, Info
 	for _, f := range list {
-		if of[f.Kind]++; of[f.Kind] <= mostTopics {
+		if of[f.Kind]++; of[f.Kind] <= mostTopics || w.lately(&f, now) > 0 || w.hasRecipients(f.Topic) {
 			kept = append(kept, f)
 			continue
 		}
@@ -239,6 +249,22 @@ func (w *Watch) bound(list []Finding, now time.Time) []Finding {
 		kept = append(kept, Finding{Cause: Cause{Kind: manyTopics, Severity: severity, N: int64(len(more))}})
 	}
 	return kept
+}
+
+// groupOf returns the first part of a topic's name, which the patterns of a tenant's tokens have in common. Owners are
+// no groups, because whoever may change a topic chooses its owner.
+func groupOf(topic string) string {
+	first, _, parts := strings.Cut(topic, ".")
+	if !parts {
+		return strings.TrimRight(topic, "0123456789")
+	}
+	return first
+}
+
+// hasRecipients reports whether alerts of a topic have recipients of their own.
+func (w *Watch) hasRecipients(topic string) bool {
+	t := w.src.Snapshot().Topics.Get(topic)
+	return t != nil && len(t.Emails) > 0
 }
 
 // lately returns 1 for a recent finding, and otherwise 0.

@@ -3,6 +3,7 @@ package alert
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -55,6 +56,46 @@ func TestManyTopicsWithAProblemAreFewAlerts(t *testing.T) {
 		}
 		if own, more = late(mostTopics, longer); len(own) != mostTopics || more.N != 0 {
 			t.Errorf("of %d late topics, %d have alerts, and %d have none", mostTopics, len(own), more.N)
+		}
+	})
+}
+
+// However many topics of one tenant have a problem, those of others get their alerts in the next round, and so do topics
+// with recipients of their own.
+func TestTopicsOfOneTenantLeaveOthersTheirAlerts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, watch := newWorld()
+		late := func(name string, wait time.Duration) *registry.Topic {
+			topic := registry.NewTopic(name)
+			w.topics[name], w.active = &topic, append(w.active, name)
+			w.totals[name] = waiting(3, wait)
+			return &topic
+		}
+		find := func() (own map[string]bool) {
+			time.Sleep(defaultEvery)
+			list, _ := watch.Find(t.Context(), Defaults().Rules)
+			own = map[string]bool{}
+			for _, f := range list {
+				own[f.Topic] = f.Kind == "late" || own[f.Topic]
+			}
+			return own
+		}
+		for i := range 150 {
+			late(fmt.Sprint("shop.t", i), time.Hour)
+		}
+		before := find()
+		late("bank.orders", time.Minute)
+		late("shop.last", time.Minute).Emails = []string{"shop@test.example"}
+		after := find()
+		for _, name := range []string{"bank.orders", "shop.last"} {
+			if !after[name] {
+				t.Errorf("%s has no alert of its own", name)
+			}
+			before[name] = true
+		}
+		if !maps.Equal(after, before) {
+			t.Errorf("alerts of %d topics have become alerts of %d", len(before), len(after))
 		}
 	})
 }

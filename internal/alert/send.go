@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,6 +23,9 @@ import (
 
 	gomail "github.com/go-mail/mail/v2"
 	"github.com/hashicorp/go-retryablehttp"
+	"golang.org/x/net/idna"
+
+	"github.com/wakecall/wakecall/internal/callback"
 )
 
 // sendTimeout limits each step of sending. A whole conversation may take at most three times as long. Tests shorten it.
@@ -42,7 +47,7 @@ func SendMail(ctx context.Context, s Mail, to string, m *Message) error {
 
 // connect calls use with a connection to the server, which it closes when ctx ends.
 func (m *Mail) connect(ctx context.Context, use func(net.Conn) error) error {
-	d := net.Dialer{Timeout: sendTimeout}
+	d := net.Dialer{Timeout: sendTimeout, ControlContext: callback.Control}
 	conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(m.Host, strconv.Itoa(m.Port)))
 	if err != nil {
 		return err
@@ -71,7 +76,11 @@ func (m *Mail) converse(conn net.Conn, to string, l *gomail.Message) error {
 	if err := m.login(c, local); err != nil {
 		return err
 	}
-	if err := transmit(c, addressOf(m.From), to, l); err != nil {
+	from := addressOf(m.From)
+	if international, _ := c.Extension("SMTPUTF8"); !international {
+		from, to = asciiDomain(from), asciiDomain(to)
+	}
+	if err := transmit(c, from, to, l); err != nil {
 		return err
 	}
 	_ = c.Quit() // the server has already accepted the mail
@@ -186,6 +195,16 @@ func addressOf(text string) string {
 	return text
 }
 
+// asciiDomain returns an address with its domain as DNS has it, which every server and header accepts.
+func asciiDomain(address string) string {
+	at := strings.LastIndexByte(address, '@') + 1
+	domain, err := idna.Lookup.ToASCII(address[at:])
+	if err != nil {
+		return address
+	}
+	return address[:at] + domain
+}
+
 func transmit(c *smtp.Client, from, to string, text io.WriterTo) error {
 	if err := c.Mail(from); err != nil {
 		return err
@@ -203,23 +222,32 @@ func transmit(c *smtp.Client, from, to string, text io.WriterTo) error {
 	return w.Close()
 }
 
+// id returns the Message-ID of a mail to one recipient, which is the same whenever it is sent again. Some servers
+// refuse a mail without one.
+func (m *Message) id(to string) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d\x00%s", to, m.At.UnixNano(), m.Text()))
+	return "<" + hex.EncodeToString(sum[:16]) + "@wakecall>"
+}
+
 func letter(s Mail, to string, m *Message) *gomail.Message {
 	l := gomail.NewMessage()
 	if from, err := mail.ParseAddress(s.From); err == nil {
-		l.SetAddressHeader("From", from.Address, from.Name)
+		l.SetAddressHeader("From", asciiDomain(from.Address), from.Name)
 	}
-	l.SetHeader("To", addressOf(to))
+	l.SetHeader("To", asciiDomain(addressOf(to)))
 	l.SetHeader("Subject", strings.Join(strings.Fields(m.Subject()), " ")) // a header must be one line
 	l.SetDateHeader("Date", m.At)
 	l.SetHeader("Auto-Submitted", "auto-generated")
-	switch thread := "<alert-" + m.Thread + "@wakecall>"; {
+	id, thread := m.id(to), "<alert-"+m.Thread+"@wakecall>"
+	switch {
 	case m.Thread == "":
 	case m.First:
-		l.SetHeader("Message-ID", thread)
+		id = thread
 	default: // mail programs show it with the first
 		l.SetHeader("In-Reply-To", thread)
 		l.SetHeader("References", thread)
 	}
+	l.SetHeader("Message-ID", id)
 	l.SetBody("text/plain", m.Text()+"\n")
 	l.AddAlternative("text/html", m.HTML())
 	return l

@@ -1,6 +1,7 @@
 package alert
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -82,7 +83,8 @@ func (receiverRow) TableName() string { return "alert_receivers" }
 
 const (
 	leaseRole      = "alerts"
-	openMost       = 1000
+	waitingMost    = 1000
+	readMost       = 20 * database.MaxLimit
 	deliveriesKept = 5000
 	maxKey         = 191
 )
@@ -99,12 +101,13 @@ func (s *Store) Sync(ctx context.Context, r Report) (sh Shared, err error) {
 		if sh.Others, err = s.othersThan(tx, r.Host); err != nil || !sh.Leads {
 			return err
 		}
-		return tx.Where("state IN ?", []string{Waiting, Retrying}).Order("at").Limit(openMost).Find(&sh.Waiting).Error
+		waiting := tx.Where("state IN ?", []string{Waiting, Retrying})
+		return waiting.Order("at").Limit(waitingMost).Find(&sh.Waiting).Error
 	})
 	if err != nil {
 		return sh, err
 	}
-	if sh.Open, err = s.ListAlerts(ctx, Filter{Limit: openMost}); err != nil {
+	if sh.Open, err = s.ListAlerts(ctx, Filter{Limit: readMost, May: anyAlert}); err != nil {
 		return sh, err
 	}
 	rows, err := database.List[receiverRow](ctx, s.db, func(tx *gorm.DB) *gorm.DB { return tx })
@@ -202,6 +205,8 @@ type Filter struct {
 	Topic  string // empty: all
 	Before uint64 // older than the one with this ID; 0: all
 	Limit  int    // 0: 100
+	// May reports whether an alert is wanted; nil: all are. Limit counts those, among the newest readMost.
+	May func(*Alert) bool
 }
 
 // listedRow is an alert joined with its acknowledgement or mute.
@@ -211,7 +216,36 @@ type listedRow struct {
 }
 
 // ListAlerts returns open alerts, most severe first, or ended ones, newest first.
-func (s *Store) ListAlerts(ctx context.Context, f Filter) ([]Alert, error) {
+func (s *Store) ListAlerts(ctx context.Context, f Filter) (list []Alert, err error) {
+	if f.May == nil {
+		return s.page(ctx, f)
+	}
+	most := f.Limit
+	f.Limit = database.MaxLimit
+	for range readMost / database.MaxLimit {
+		some, err := s.page(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		for i := range some {
+			if f.May(&some[i]) && len(list) < most {
+				list = append(list, some[i])
+			}
+		}
+		if len(some) < f.Limit || len(list) == most {
+			break
+		}
+		f.Before = slices.MinFunc(some, func(a, b Alert) int { return cmp.Compare(a.ID, b.ID) }).ID
+	}
+	if !f.Ended {
+		slices.SortFunc(list, WorstFirst)
+	}
+	return list, nil
+}
+
+func anyAlert(*Alert) bool { return true }
+
+func (s *Store) page(ctx context.Context, f Filter) ([]Alert, error) {
 	rows, err := database.List[listedRow](ctx, s.db, f.query)
 	list := make([]Alert, len(rows))
 	for i, row := range rows {

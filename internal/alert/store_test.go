@@ -2,6 +2,7 @@ package alert
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/registry/database"
 	"github.com/wakecall/wakecall/test/dbtest"
 )
 
@@ -94,6 +96,31 @@ func TestTheStateIsShared(t *testing.T) {
 			t.Errorf("the deliveries are %+v, %v", list, err)
 		}
 	})
+}
+
+// TestListsOfAlertsCountWhatMayBeSeen: alerts of other topics take none of the places of a list, and a process that
+// leads knows all open alerts.
+func TestListsOfAlertsCountWhatMayBeSeen(t *testing.T) {
+	s := NewStore(dbtest.Open(t, dbtest.SQLite(t)))
+	at := database.Now()
+	var c Changes
+	for i := range database.MaxLimit + 100 {
+		a := Alert{Key: fmt.Sprint("bank/", i), Topic: "bank", Kind: "late", BeganAt: at, LastSeenAt: at,
+			Causes: []Cause{{Kind: "late", BeganAt: at}}}
+		if i == 0 {
+			a.Key, a.Topic = "shop", "shop"
+		}
+		c.Alerts = append(c.Alerts, &a)
+	}
+	save(t, s, c)
+	may := func(a *Alert) bool { return a.Topic == "shop" }
+	list, err := s.ListAlerts(t.Context(), Filter{Limit: 50, May: may})
+	if err != nil || len(list) != 1 || list[0].Key != "shop" {
+		t.Errorf("a tenant's list is %+v, %v", list, err)
+	}
+	if sh := sync1(t, s, "h1"); len(sh.Open) != len(c.Alerts) {
+		t.Errorf("of %d open alerts, the process that leads knows %d", len(c.Alerts), len(sh.Open))
+	}
 }
 
 // TestChangesAreSavedTogether, or none of them: nobody counts as notified whose message is not stored.

@@ -65,7 +65,7 @@ func TestTheRequestHasThePromisedHeaders(t *testing.T) {
 		"Wakecall-Id": "o 4.2%C3%A9%25", "Wakecall-Priority": "high", "Wakecall-Attempt": "2",
 		"Wakecall-Max-Attempts": "10",
 		"Wakecall-Due-At":       "2023-11-14T22:13:20.123Z",
-		"X-Own":                 "v", "Accept-Encoding": "",
+		"X-Own":                 "v", "Accept-Encoding": "identity",
 	} {
 		if v := got.Header.Get(k); v != want {
 			t.Errorf("%s: %q; want %q", k, v, want)

@@ -18,9 +18,10 @@ type EndpointSpec struct {
 	Method      string // POST, PUT or GET
 	ContentType string // json; form (the members of a JSON object); or the media type of jobs without one
 	Headers     map[string]string
-	RetryIf     string   // in the topic's dialect
-	Dialect     string   // empty: Wakecall's own
-	Secrets     []string // whsec_…
+	Fixed       func(header string) bool // the headers that a job does not replace; nil: none
+	RetryIf     string                   // in the topic's dialect
+	Dialect     string                   // empty: Wakecall's own
+	Secrets     []string                 // whsec_…
 }
 
 // Endpoint is a compiled EndpointSpec. It is immutable and may be used by many calls at once.
@@ -29,8 +30,10 @@ type Endpoint struct {
 	own     url.Values // for GET: the URL's parameters, which jobs cannot replace
 	method  string
 	asForm  bool
-	typ     string // content type of jobs without one
-	headers http.Header
+	typ     string      // content type of jobs without one
+	headers http.Header // by canonical name
+	spelled []string    // names of headers that are not canonical
+	fixed   func(string) bool
 	retryIf *Program
 	keys    [][]byte
 	form    Form // nil: Wakecall's own
@@ -50,7 +53,7 @@ func CompileEndpoint(s EndpointSpec) (*Endpoint, error) {
 	}
 	e := &Endpoint{
 		url: u, method: cmp.Or(s.Method, http.MethodPost), asForm: s.ContentType == "form", typ: "application/json",
-		headers: http.Header{},
+		headers: http.Header{}, fixed: s.Fixed,
 	}
 	if e.method != http.MethodPost && e.method != http.MethodPut && e.method != http.MethodGet {
 		return nil, fmt.Errorf("method must be POST, PUT or GET, not %q", s.Method)
@@ -66,6 +69,9 @@ func CompileEndpoint(s EndpointSpec) (*Endpoint, error) {
 			return nil, fmt.Errorf("header %q cannot be sent", k) // net/http would reject every call
 		}
 		e.headers.Set(k, v)
+		if k != http.CanonicalHeaderKey(k) {
+			e.spelled = append(e.spelled, k)
+		}
 	}
 	switch {
 	case !isOwn(s.Dialect):

@@ -14,6 +14,13 @@ import (
 	"time"
 )
 
+// Reason returns the reason why a connection failed, as in fail.
+func Reason(err error) string {
+	var o Outcome
+	o.fail(err, 0)
+	return o.Reason
+}
+
 // fail sets the reason why there is no complete response: blocked, canceled, shortage, timeout, dns, refused, tls,
 // reset or protocol.
 func (o *Outcome) fail(err error, ttr time.Duration) {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -155,10 +156,11 @@ func TestAHangingTopicHoldsUpNoOther(t *testing.T) {
 }
 
 // TestABusyEndpointMayMove: its name has another address now. The connections to the old one still work, and are used
-// for a limited time only.
+// for a limited time only: for callbacks, and for webhooks and the Alertmanager.
 func TestABusyEndpointMayMove(t *testing.T) {
-	for _, kind := range []string{"http", "long", "https", "h2"} {
+	for _, kind := range []string{"http", "long", "https", "h2", "http webhook", "https webhook", "h2 webhook"} {
 		t.Run(kind, func(t *testing.T) {
+			kind, webhook := strings.CutSuffix(kind, " webhook")
 			before, o, _ := origin(t, kind, "127.0.0.1:0", answered)
 			_, port, _ := net.SplitHostPort(before.Listener.Addr().String())
 			var moved atomic.Bool
@@ -175,6 +177,15 @@ func TestABusyEndpointMayMove(t *testing.T) {
 			scheme := before.URL[:len(before.URL)-len("://127.0.0.1:"+port)]
 			e := endpoint(t, EndpointSpec{URL: scheme + "://example.com:" + port}) // a name in httptest's certificate
 			call := func() {
+				if webhook {
+					res, err := c.Client().Post(e.url.String(), "text/plain", strings.NewReader("down"))
+					if err != nil {
+						t.Fatal(err)
+					}
+					_, _ = io.Copy(io.Discard, res.Body)
+					_ = res.Body.Close()
+					return
+				}
 				if o := c.Do(t.Context(), e, jobOf(kind, "busy")); o.Class != Success {
 					t.Fatalf("%+v", o)
 				}

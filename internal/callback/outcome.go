@@ -1,7 +1,9 @@
 package callback
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -53,7 +55,7 @@ func (o *Outcome) judge(e *Endpoint, resp *http.Response) {
 	case o.Status < 200 || o.Status >= 300:
 		o.Err = fmt.Sprintf("the endpoint answered %d %s", o.Status, http.StatusText(o.Status))
 		if o.Status == http.StatusTooManyRequests || o.Status == http.StatusServiceUnavailable {
-			o.RetryAfter = retryAfter(resp.Header, time.Now())
+			o.RetryAfter, _ = retryAfter(resp.Header, time.Now())
 		}
 	default:
 		o.judgeSuccess(e, resp)
@@ -68,25 +70,30 @@ func (o *Outcome) judgeSuccess(e *Endpoint, resp *http.Response) {
 			if err != nil {
 				o.Err = "evaluate retry_if on the response: " + err.Error()
 			}
+			if err := e.retryIf.readable(o.Answer); err != nil {
+				o.Err = err.Error() + "; " + o.Err
+			}
 			return
 		}
 	}
 	o.Class, o.Reason = Success, "ok"
-	if o.Status == http.StatusAccepted && resp.Header.Get("Retry-After") != "" {
-		o.Class, o.Reason, o.RetryAfter = Snooze, "snooze", retryAfter(resp.Header, time.Now())
+	if wait, ok := retryAfter(resp.Header, time.Now()); ok && o.Status == http.StatusAccepted {
+		o.Class, o.Reason, o.RetryAfter = Snooze, "snooze", wait
 	}
 }
 
 const maxRetryAfter = 24 * time.Hour
 
-// retryAfter parses the Retry-After header: seconds or a date (RFC 9110, 10.2.3).
-func retryAfter(h http.Header, now time.Time) time.Duration {
-	v := h.Get("Retry-After")
-	if s, err := strconv.ParseInt(strings.TrimSpace(v), 10, 64); err == nil {
-		return min(max(0, time.Duration(min(s, int64(maxRetryAfter/time.Second)))*time.Second), maxRetryAfter)
-	}
+// retryAfter parses the Retry-After header: seconds or a date (RFC 9110, 10.2.3). Fractions of a second, which some
+// endpoints send, are rounded up. ok is false if there is no header, or one that cannot be read.
+func retryAfter(h http.Header, now time.Time) (wait time.Duration, ok bool) {
+	v := strings.TrimSpace(h.Get("Retry-After"))
 	if t, err := http.ParseTime(v); err == nil {
-		return min(max(0, t.Sub(now)), maxRetryAfter)
+		return min(max(0, t.Sub(now)), maxRetryAfter), true
 	}
-	return 0
+	seconds, err := strconv.ParseFloat(v, 64) // ±Inf if it is too large
+	if strings.Trim(v, "0123456789.") != "" || err != nil && !errors.Is(err, strconv.ErrRange) {
+		return 0, false
+	}
+	return time.Duration(min(math.Ceil(seconds), maxRetryAfter.Seconds())) * time.Second, true
 }

@@ -50,6 +50,12 @@ func in(a netip.Addr, ps []netip.Prefix) bool {
 	return slices.ContainsFunc(ps, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
+// Control refuses connections to addresses that nothing may call, whatever callback.networks says. It is the Control of
+// dialers for other things than callbacks.
+func Control(ctx context.Context, network, address string, c syscall.RawConn) error {
+	return (&policy{private: true}).control(ctx, network, address, c)
+}
+
 // blockedError is returned for an address that must not be called.
 type blockedError struct{ addr netip.Addr }
 

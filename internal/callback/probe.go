@@ -46,41 +46,18 @@ func (s *Sent) Curl() string {
 	if binary {
 		fmt.Fprintf(&b, "base64 -d <<< %s | ", base64.StdEncoding.EncodeToString(s.Body))
 	}
-	fmt.Fprintf(&b, "curl -i -g -X %s %s", s.Method, shellWord(s.URL))
+	fmt.Fprintf(&b, "curl -i -g -X %s %s", s.Method, printable.Word(s.URL))
 	for _, name := range slices.Sorted(maps.Keys(s.Header)) {
 		for _, v := range s.Header[name] {
-			fmt.Fprintf(&b, " \\\n  -H %s", shellWord(name+": "+v))
+			fmt.Fprintf(&b, " \\\n  -H %s", printable.Word(name+": "+v))
 		}
 	}
 	switch {
 	case binary:
 		b.WriteString(" \\\n  --data-binary @-")
 	case len(s.Body) > 0:
-		fmt.Fprintf(&b, " \\\n  --data-raw %s", shellWord(string(s.Body)))
+		fmt.Fprintf(&b, " \\\n  --data-raw %s", printable.Word(string(s.Body)))
 	}
-	return b.String()
-}
-
-// shellWord quotes a text as one word. It escapes characters that a terminal would interpret when the text is pasted.
-func shellWord(text string) string {
-	if !strings.ContainsFunc(text, printable.Steers) {
-		return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
-	}
-	var b strings.Builder
-	b.WriteString("$'")
-	for _, r := range text {
-		switch {
-		case r == '\'' || r == '\\':
-			b.WriteString(`\` + string(r))
-		case printable.Steers(r):
-			for _, c := range []byte(string(r)) {
-				fmt.Fprintf(&b, `\%03o`, c)
-			}
-		default:
-			b.WriteRune(r)
-		}
-	}
-	b.WriteByte('\'')
 	return b.String()
 }
 
@@ -185,6 +162,10 @@ func (r *Report) reached(m *met) {
 	}
 	host, _, _ := net.SplitHostPort(m.address)
 	r.add("reachable", Good, "check.connected", host, m.connect.Round(time.Millisecond/10))
+	if m.tls == nil && strings.HasPrefix(r.Sent.URL, "https:") {
+		r.add("tls", Bad, "check.tls_failed", r.First.Err)
+		return
+	}
 	if m.tls == nil {
 		r.add("tls", Doubt, "check.no_tls")
 		return

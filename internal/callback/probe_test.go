@@ -2,6 +2,8 @@ package callback
 
 import (
 	"crypto/x509"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -60,6 +62,24 @@ func TestAProbeTellsGoodEndpointsFromBadOnes(t *testing.T) {
 				t.Errorf("the line to copy is\n%s", got.Sent.Curl())
 			}
 		})
+	}
+}
+
+// TestAProbeShowsATLSFailureInRed: the connection was made, but nothing can be sent over it.
+func TestAProbeShowsATLSFailureInRed(t *testing.T) {
+	s := httptest.NewUnstartedServer(http.NotFoundHandler())
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.StartTLS()
+	defer s.Close()
+	c, e := caller(t, Options{}), endpoint(t, EndpointSpec{URL: s.URL}) // does not know the certificate
+	r := c.Probe(t.Context(), e, job())
+	if m := marks(r); m["reachable"] != Good || m["tls"] != Bad || !r.Bad() {
+		t.Errorf("%+v", r.Checks)
+	}
+	for _, check := range r.Checks {
+		if check.Name == "tls" && !strings.Contains(check.Detail.Error(), "certificate") {
+			t.Errorf("the check says %q", check.Detail.Error())
+		}
 	}
 }
 

@@ -104,7 +104,8 @@ func (c *Caller) ownMessage(e *Endpoint, r *Request) (Message, error) {
 }
 
 func (c *Caller) ownHeaders(r *Request) []field {
-	return append(make([]field, 0, 12),
+	return append(make([]field, 0, 13),
+		field{"Accept-Encoding", "identity"}, // without it, servers may compress
 		field{"Wakecall-Topic", r.Topic},
 		field{"Wakecall-Id", escapeID(r.ID)},
 		field{"Wakecall-Priority", r.Priority},
@@ -118,14 +119,32 @@ func (m *content) header(e *Endpoint) http.Header {
 	h := make(http.Header, len(m.own)+len(e.headers)+len(m.job))
 	maps.Copy(h, e.headers)
 	for name, value := range m.job {
-		h.Set(name, value)
+		if e.fixed == nil || !e.fixed(name) {
+			h.Set(name, value)
+		}
 	}
 	values := make([]string, len(m.own)) // of all fields at once
 	for i, f := range m.own {
 		values[i] = f.value
 		h[f.name] = values[i : i+1 : i+1]
 	}
+	for _, name := range e.spelled {
+		respell(h, name)
+	}
+	for name := range m.job {
+		respell(h, name)
+	}
 	return h
+}
+
+// respell gives a header the spelling of name, such as SOAPAction, which HTTP/1 endpoints may compare byte by byte. The
+// registry refuses headers that net/http treats specially.
+func respell(h http.Header, name string) {
+	canonical := http.CanonicalHeaderKey(name)
+	if values, ok := h[canonical]; ok && canonical != name {
+		delete(h, canonical)
+		h[name] = values
+	}
 }
 
 // escapeID percent-encodes characters that a header cannot contain, and the percent sign.

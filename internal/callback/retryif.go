@@ -159,10 +159,13 @@ func (p *Program) run(status int, header http.Header, body []byte) (retry bool, 
 	return retry, nil
 }
 
+// withoutMark returns a text without the byte-order mark that it may begin with, which is no JSON.
+func withoutMark(body []byte) []byte { return bytes.TrimPrefix(body, []byte("\ufeff")) }
+
 // parse decodes the response as JSON, and returns nil for other responses. Whole numbers become integers, so that large
 // ids compare exactly.
 func parse(body []byte) any {
-	d := json.NewDecoder(bytes.NewReader(body))
+	d := json.NewDecoder(bytes.NewReader(withoutMark(body)))
 	d.UseNumber()
 	var v any
 	if d.Decode(&v) != nil {
@@ -172,6 +175,19 @@ func parse(body []byte) any {
 		return nil
 	}
 	return numbers(v)
+}
+
+// readable returns an error if the expression uses res, and the response is not JSON.
+func (p *Program) readable(body []byte) error {
+	if !p.usesRes {
+		return nil
+	}
+	rest := withoutMark(body)
+	err := json.Unmarshal(rest, new(json.RawMessage))
+	if se, ok := errors.AsType[*json.SyntaxError](err); ok {
+		return fmt.Errorf("the answer is not JSON: %w at byte %d", se, len(body)-len(rest)+int(se.Offset))
+	}
+	return err
 }
 
 func numbers(v any) any {

@@ -16,7 +16,11 @@ func New(cfg *conf.Config, w io.Writer, process string) *slog.Logger {
 	if cfg.Log.Format == "json" {
 		h = slog.NewJSONHandler(printable.JSON{W: w}, opts)
 	}
-	return slog.New(h).With("process", process)
+	log := slog.New(h).With("process", process)
+	if o, ok := w.(*Output); ok {
+		o.setReport(log)
+	}
+	return log
 }
 
 // Journaled returns a log that also writes its warnings and errors to the journal.

@@ -29,7 +29,7 @@ func values(t *testing.T, c *Counter) map[string]float64 {
 func TestSeriesAreBounded(t *testing.T) {
 	c := New("pushes", "Pushes.", 3, "result")
 	now := time.Now()
-	c.now = func() time.Time { return now }
+	c.names.now = func() time.Time { return now }
 	for i := range 10 {
 		c.Inc(fmt.Sprint("t", i), "ok")
 		c.Inc(fmt.Sprint("t", i), "bad")
@@ -48,5 +48,20 @@ func TestSeriesAreBounded(t *testing.T) {
 	c.Inc("t9", "ok")
 	if got = values(t, c); got["t9 ok"] != 1 {
 		t.Errorf("t9 has no series: %v", got)
+	}
+
+	now = now.Add(2 * time.Minute)
+	for i := range 10 { // a queue for each job, used once
+		c.Inc("t1", "ok")
+		c.Inc(fmt.Sprint("job", i), "ok")
+		now = now.Add(2 * time.Second)
+	}
+	if got = values(t, c); got["t1 ok"] != 12 || got["job0 ok"] != 1 || got["job9 ok"] != 0 {
+		t.Errorf("while all series are in use: %v", got)
+	}
+	now = now.Add(2 * time.Minute)
+	c.Inc("new", "ok")
+	if got = values(t, c); got["new ok"] != 1 {
+		t.Errorf("a minute after the last use of the others, a new topic has no series: %v", got)
 	}
 }

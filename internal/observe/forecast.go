@@ -15,9 +15,9 @@ type Forecast struct {
 
 	Ready       int64
 	OldestReady time.Duration
-	// Arrivals is how many jobs a second fell due while the oldest ready one waited, and are still being pushed. The
-	// oldest are called first, so all that fell due since then still wait. Those that were pushed at once fell due in
-	// one half of that time, so that the other one, which counts, has none.
+	// Arrivals is how many jobs a second fell due recently, and are still being pushed. The oldest are called first, so
+	// all that fell due since the oldest ready one still wait. Of two halves of the time, the one with fewer jobs
+	// counts: when arrivals end, the younger one soon has none, and jobs that were pushed at once are in one of them.
 	Arrivals float64
 }
 
@@ -26,6 +26,9 @@ const Day = 24 * time.Hour
 
 // forecastStep is how many lists of minutes one call of the script counts.
 const forecastStep = 1000
+
+// recent is how long ago jobs fell due that tell of arrivals: they end within that time after the last one.
+const recent = 20 * time.Second
 
 // maxForecastPages is the most lists that a forecast counts on one shard: more than 24 hours have.
 const maxForecastPages = 20 * forecastStep
@@ -36,7 +39,7 @@ const maxForecastPages = 20 * forecastStep
 func (q Figures) Forecast(ctx context.Context, topic string, ahead time.Duration) (f Forecast, err error) {
 	err = q.Shards.EachTopic([]string{topic}, 1, func(b *store.Bucket, _ []string) error {
 		for skip := 0; skip < maxForecastPages; skip += forecastStep {
-			args := []any{topic, skip, forecastStep, int64(ahead / time.Minute)}
+			args := []any{topic, skip, forecastStep, int64(ahead / time.Minute), recent.Milliseconds()}
 			reply, err := b.CallList(ctx, 8, forecastScript, args...)
 			if err != nil {
 				return err
@@ -67,11 +70,11 @@ func (f *Forecast) addDue(counts []int64) {
 }
 
 func (f *Forecast) addReady(n []int64) {
-	ready, oldest, young, examined, fresh := n[0], n[1], n[2], n[3], n[4]
+	ready, oldest, steady, examined, fresh := n[0], n[1], n[2], n[3], n[4]
 	f.Ready += ready
 	age := time.Duration(oldest) * time.Millisecond
 	f.OldestReady = max(f.OldestReady, age)
 	if age > 0 && examined > 0 {
-		f.Arrivals += float64(min(young, ready-young)) / (age.Seconds() / 2) * float64(fresh) / float64(examined)
+		f.Arrivals += float64(steady) / min(age/2, recent).Seconds() * float64(fresh) / float64(examined)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/wakecall/wakecall/internal/store"
 )
 
-// Change edits a delayed or ready job. Errors: ErrNotFound, ErrRunning, ErrDead, ErrChanged, ErrTooFar,
+// Change edits a delayed or ready job. Errors: ErrNotFound, ErrRunning, ErrDead, ErrChanged, ErrTooFar, ErrExpires,
 // *UnavailableError. With an error for which Stored is true it also returns the changed job.
 func (q *Queue) Change(ctx context.Context, topic, id string, c store.Change) (*store.Job, error) {
 	what, err := c.Args()

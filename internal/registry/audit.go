@@ -118,6 +118,16 @@ func fingerprints(secrets []string) []string {
 	return list
 }
 
+// Seals reports whether a topic has a header whose value is likely to be a secret. Jobs do not replace it.
+func (t *Topic) Seals(header string) bool {
+	for name := range t.Headers {
+		if strings.EqualFold(name, header) {
+			return isCredential(name)
+		}
+	}
+	return false
+}
+
 // isCredential reports whether a header's value is likely to be a secret. Words may be added, but never removed,
 // because values that are already stored sealed must still be opened.
 func isCredential(header string) bool {

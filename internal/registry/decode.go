@@ -40,6 +40,7 @@ func DecodeTopic(name string, data []byte) (*Topic, error) {
 	if err := errors.Join(append(errs, t.Validate())...); err != nil {
 		return nil, err
 	}
+	t.CallbackURL = sentURL(t.CallbackURL) // as in PutTopics, for comparisons with what is stored
 	return &t, nil
 }
 

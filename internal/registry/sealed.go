@@ -140,7 +140,11 @@ func (r *Registry) checkKey(ctx context.Context) error {
 	if len(r.db.Key) == 0 {
 		return nil
 	}
-	if _, found := r.Snapshot().Settings[keyCheck]; !found {
+	_, found := r.Snapshot().Settings[keyCheck]
+	if !found && r.opts.Migrate == MigrateNone {
+		return nil // nothing is encrypted yet, and nothing is to be changed
+	}
+	if !found {
 		if err := r.noteKey(ctx, keyNote{actor: "first start", object: "setting/" + keyCheck}); err != nil {
 			return err
 		}

@@ -24,7 +24,7 @@ func ParseExpiry(text string, now time.Time) (*time.Time, error) {
 	if text == "" {
 		return nil, nil
 	}
-	at, err := time.Parse(time.RFC3339, text)
+	at, err := ParseInstant(text)
 	if err != nil {
 		d, ok := parseDays(text)
 		if !ok {

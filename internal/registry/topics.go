@@ -179,6 +179,7 @@ func (e *edit) put(t Topic, row *topicRow, found bool, conditions []Condition) (
 	if err := t.unmask(was); err != nil {
 		return "", err
 	}
+	t.CallbackURL = sentURL(t.CallbackURL)
 	if was != nil && t.Secrets == nil {
 		t.Secrets = was.Secrets
 	}

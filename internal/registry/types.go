@@ -95,3 +95,16 @@ type Snapshot struct {
 	readAt time.Time // when it was read from the database; zero: read from the file
 	mark   string    // the revision's mark in the change log; empty: none
 }
+
+// Tenant returns the ID of the token that a token counts with under limits: the oldest that can have made it, or
+// itself. Tokens for all topics make tokens for several tenants.
+func (s *Snapshot) Tenant(t *Token) uint64 {
+	tenant := t.ID
+	for _, by := range s.Tokens {
+		if by.ID < tenant && slices.Contains(by.Rights, RightTokens) && by.Covers(t) &&
+			!slices.Contains(by.Topics, "*") {
+			tenant = by.ID
+		}
+	}
+	return tenant
+}

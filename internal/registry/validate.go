@@ -19,6 +19,7 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/net/http/httpguts"
+	"golang.org/x/net/idna"
 
 	"github.com/wakecall/wakecall/internal/message"
 )
@@ -216,11 +217,11 @@ func (t *Topic) validURL() error {
 		return Malformed(field, "field.url")
 	}
 	switch {
-	case u.User != nil:
+	case u.User != nil || strings.Contains(u.Opaque, "@"):
 		return Malformed(field, "field.url_user")
 	case u.Scheme != "http" && u.Scheme != "https":
 		return Malformed(field, "field.url_scheme", s)
-	case u.Hostname() == "":
+	case u.Hostname() == "" || !plainASCII(sentHost(u)):
 		return Malformed(field, "field.url_host", s)
 	case strings.Contains(s, "#"):
 		return Malformed(field, "field.url_fragment", s)
@@ -229,6 +230,30 @@ func (t *Topic) validURL() error {
 		return Malformed(field, "field.url_port", u.Port())
 	}
 	return nil
+}
+
+// sentHost returns the host of a URL as DNS has it (UTS 46), with the port. A host that cannot be mapped is unchanged.
+func sentHost(u *url.URL) string {
+	host, err := idna.Lookup.ToASCII(u.Hostname())
+	if plainASCII(u.Host) || err != nil {
+		return u.Host
+	}
+	if u.Port() != "" {
+		host += ":" + u.Port()
+	}
+	return host
+}
+
+var notASCII = regexp.MustCompile(`[^\x00-\x7f]+`)
+
+// sentURL returns a valid URL in the form in which it is sent: ASCII only. Endpoints answer 400 to other bytes.
+func sentURL(s string) string {
+	u, err := url.Parse(s)
+	if err != nil || plainASCII(s) && plainASCII(u.Host) {
+		return s
+	}
+	u.Host, u.RawQuery = sentHost(u), notASCII.ReplaceAllStringFunc(u.RawQuery, url.QueryEscape)
+	return u.String()
 }
 
 func validType(s string) error {
@@ -250,6 +275,7 @@ func plainASCII(s string) bool {
 var ownHeaders = map[string]bool{
 	"host": true, "content-length": true, "content-type": true, "transfer-encoding": true, "connection": true,
 	"user-agent": true, "trailer": true, "te": true, "upgrade": true, "keep-alive": true, "expect": true,
+	"accept-encoding": true,
 }
 
 func (t *Topic) validHeaders() error { return ValidHeaders(t.Headers) }

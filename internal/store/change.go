@@ -36,10 +36,10 @@ func (c *Change) Args() ([]any, error) {
 }
 
 // Results of change.lua other than a description.
-const changedNone, changedRunning, changedOther = "none", "running", "other"
+const changedNone, changedDead, changedOther = "none", "dead", "other"
 
 var changeErrors = map[string]error{
-	changedRunning: ErrRunning, "dead": ErrDead, changedOther: ErrChanged,
+	"running": ErrRunning, changedDead: ErrDead, changedOther: ErrChanged, "expires": ErrExpires,
 }
 
 // Change changes a job as change.lua says; it returns a nil job when the bucket has none of this id. unsafe says why no
@@ -58,7 +58,7 @@ func (b *Bucket) Change(
 	}
 	result := Text(reply[2]) // "" with a description
 	switch refused := changeErrors[result]; {
-	case o.Doubtful && (result == changedNone || result == changedRunning || result == changedOther):
+	case o.Doubtful && result != "" && result != changedDead:
 		// The first call may have made it due, and it may have been reserved and delivered since.
 		return nil, nil, b.unknown()
 	case result == changedNone:

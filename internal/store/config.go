@@ -1,7 +1,9 @@
 package store
 
 import (
+	"context"
 	"log/slog"
+	"syscall"
 	"time"
 )
 
@@ -14,6 +16,9 @@ type ShardConfig struct {
 	Identity string
 	Former   string // earlier names of the shard, separated by spaces
 }
+
+// Control is called with the address of a connection before it is made.
+type Control = func(ctx context.Context, network, address string, c syscall.RawConn) error
 
 // Options of a Queue. Zero values mean the defaults named here.
 type Options struct {
@@ -48,6 +53,8 @@ type Options struct {
 	// AwaitCompared is how long a call may wait for a shard that is being compared with the journals, within its
 	// context. 0: not at all, for processes that do other work meanwhile.
 	AwaitCompared time.Duration
+	// Control may refuse a TCP connection (ControlContext of net.Dialer). nil: none is refused.
+	Control Control
 	// Pace limits the moves of jobs out of draining shards. nil: DefaultPace.
 	Pace *MovePace
 }

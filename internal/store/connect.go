@@ -54,6 +54,13 @@ func connect(url string, o Options, wait time.Duration) (client redis.UniversalC
 	if node.TLS {
 		u.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
+	if o.Control != nil && node.Network != "unix" {
+		d := &net.Dialer{Timeout: u.DialTimeout, ControlContext: o.Control}
+		u.Dialer = d.DialContext
+		if node.TLS {
+			u.Dialer = (&tls.Dialer{NetDialer: d, Config: u.TLSConfig}).DialContext
+		}
+	}
 	switch node.Kind {
 	case address.Cluster:
 		return connectCluster(u.Cluster(), o.Timeout), o.Buckets, nil

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/wakecall/wakecall/internal/log/printable"
 )
 
 // A host is absent from a bucket while only its journal may have changes that the data lost (see open_bucket.lua). The
@@ -37,10 +39,10 @@ func (b *Bucket) Awaits(ctx context.Context) error {
 		return nil
 	}
 	slices.Sort(hosts)
-	names := strings.Join(hosts, " ")
 	return &UnavailableError{Reason: Absent, RetryAfter: absentRetry, Err: fmt.Errorf(
 		"shard %s has lost data, and only the journal of %s may have this job: start that host, or, if it will not be "+
-			"back, run wakecall host forget %s", b.shard.name, strings.Join(hosts, " or "), names)}
+			"back, run %s", b.shard.name, strings.Join(hosts, " or "),
+		printable.Command("wakecall host forget", hosts...))}
 }
 
 // storeEarly stores those of the pushes that no journal can know of or that replace what it knows, when a bucket is

@@ -120,6 +120,11 @@ func Forbidden(err error) bool {
 			strings.Contains(err.Error(), "ACL failure in script"))
 }
 
+// Refused reports whether Redis refused a command because of its user or password.
+func Refused(err error) bool {
+	return Forbidden(err) || redis.HasErrorPrefix(err, "NOAUTH") || redis.HasErrorPrefix(err, "WRONGPASS")
+}
+
 // info sums up INFO of the server, or of a Cluster's masters.
 func (s *Shard) info(ctx context.Context, h *ShardHealth) error {
 	var mu sync.Mutex

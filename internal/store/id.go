@@ -9,12 +9,15 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/wakecall/wakecall/internal/log/printable"
 )
 
 // maxID is the longest id, in bytes.
 const maxID = 128
 
-// CheckID accepts 1 to 128 bytes of printable UTF-8 without a space at the beginning or end.
+// CheckID accepts 1 to 128 bytes of visible UTF-8 without a space at the beginning or end. Two ids that look the same
+// would differ by an ignorable character.
 func CheckID(id string) error {
 	switch {
 	case id == "":
@@ -27,7 +30,7 @@ func CheckID(id string) error {
 		return errors.New("not valid UTF-8")
 	}
 	for _, r := range id {
-		if !unicode.IsPrint(r) {
+		if !unicode.IsPrint(r) || printable.Ignorable(r) {
 			return fmt.Errorf("%+q is not a printable character", r)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -204,6 +205,31 @@ func TestArrivalsAreThoseThatGoOn(t *testing.T) {
 		})
 		if got.OldestReady <= 0 || got.Arrivals < want[0] || got.Arrivals > want[1] {
 			t.Errorf("%s: the oldest waits for %s, %v arrive a second", topic, got.OldestReady, got.Arrivals)
+		}
+	}
+}
+
+// TestArrivalsEnd within 20 seconds after the last job, however long they went on before.
+func TestArrivalsEnd(t *testing.T) {
+	f := newFixture(t)
+	for _, c := range []struct {
+		topic     string
+		ended     time.Duration // ago
+		low, high float64
+	}{{"ended", 25 * time.Second, 0, 0}, {"on", 0, 1.4, 1.8}} {
+		for i := range 100 { // over a minute
+			id, due := fmt.Sprint(i), time.Now().Add(-c.ended-time.Minute+time.Duration(i)*600*time.Millisecond)
+			f.push(c.topic, id, 0)
+			f.s.Redis().ZAddXX(f.ctx, store.Prefix(0)+"w:normal:"+c.topic, redis.Z{Score: float64(due.UnixMicro()), Member: id})
+		}
+		jobs := store.Prefix(0) + "j:" + c.topic
+		oldest := f.s.Redis().HGet(f.ctx, jobs, "0").Val()
+		pushed := strings.Fields(oldest)[3]
+		earlier := fmt.Sprint(time.Now().Add(-c.ended - time.Minute).UnixMilli())
+		f.s.Redis().HSet(f.ctx, jobs, "0", strings.ReplaceAll(oldest, pushed, earlier))
+		got, err := f.figures().Forecast(f.ctx, c.topic, observe.Day)
+		if err != nil || got.OldestReady < time.Minute || got.Arrivals < c.low || got.Arrivals > c.high {
+			t.Errorf("%s: %v arrive a second, %v", c.topic, got.Arrivals, err)
 		}
 	}
 }

@@ -171,6 +171,8 @@ var (
 	ErrCursor    = errors.New("the cursor is not one that a list gave")
 	// ErrTooFar is the error of a due time beyond MaxDelay.
 	ErrTooFar = errors.New("the due time is too far ahead")
+	// ErrExpires is the error of a due time at which the job would have expired.
+	ErrExpires = errors.New("the job would expire before it is due")
 )
 
 // MaxDelay is how far ahead a due time may be.

@@ -17,6 +17,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
 	"golang.org/x/sync/singleflight"
+
+	"github.com/wakecall/wakecall/internal/log"
 )
 
 // Child is a role's connection to the master. Its methods may be called from any goroutine.
@@ -52,12 +54,14 @@ const (
 
 // Main runs a child process and returns its exit code.
 func Main(roles map[string]Role) int {
+	log.Own()
+	defer log.Stderr.Close()
 	c, err := attach()
 	if err == nil {
 		err = c.run(roles)
 	}
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "wakecall: %s: %v\n", c.Title(), err)
+		fmt.Fprintf(log.Stderr, "wakecall: %s: %v\n", c.Title(), err)
 		return 1
 	}
 	return 0

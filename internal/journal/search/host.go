@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"net"
 	"net/http"
@@ -19,6 +20,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wakecall/wakecall/internal/callback"
 	"github.com/wakecall/wakecall/internal/journal"
 )
 
@@ -42,8 +44,18 @@ type line struct {
 }
 
 func (s *Searcher) signature(at, query string) string {
+	return signed(s.mac("search\n"+at+"\n"+query), nil)
+}
+
+func (s *Searcher) mac(begin string) hash.Hash {
 	mac := hmac.New(sha256.New, s.Key)
-	_, _ = fmt.Fprintf(mac, "wakecall search\n%s\n%s", at, query)
+	_, _ = io.WriteString(mac, "wakecall "+begin)
+	return mac
+}
+
+// signed returns the signature of a line and of all that came before it.
+func signed(mac hash.Hash, line []byte) string {
+	_, _ = mac.Write(line)
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
@@ -63,35 +75,42 @@ func (s *Searcher) Signed(r *http.Request, now time.Time) bool {
 // Errors of other hosts' requests.
 var (
 	ErrOther = errors.New("the request is for another host")
-	ErrBusy  = errors.New("too many searches for other hosts are under way")
+	ErrBusy  = errors.New("too many searches of this host wait for their turn")
 )
 
-// Serve answers another host's signed request with the lines of this host's journal, one JSON object a line.
-func (s *Searcher) Serve(ctx context.Context, query url.Values, w http.ResponseWriter, flush func()) error {
+// Serve answers another host's signed request with the lines of this host's journal: signatures and JSON objects.
+func (s *Searcher) Serve(ctx context.Context, r *http.Request, w io.Writer, flush func()) error {
+	query := r.URL.Query()
 	if query.Get("self") != s.Host {
 		return ErrOther
 	}
-	defer s.serving.Add(-1)
-	if s.serving.Add(1) > maxServed {
-		return ErrBusy
+	mac := s.mac("answer\n" + r.Header.Get("Authorization"))
+	write := func(l line) error {
+		text, err := json.Marshal(l)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(w, "%s %s\n", signed(mac, text), text) // a failure cancels ctx
+		return err
 	}
-	out := json.NewEncoder(w)
 	var told time.Time
-	progress := func(p journal.Progress) {
-		if time.Since(told) >= tellEvery {
+	last := journal.Progress{}
+	q := Query{query.Get("id"), query.Get("topic"), query["within"]}
+	cut, err := s.Self(ctx, q, func(p journal.Progress) {
+		if last = p; time.Since(told) >= tellEvery {
 			told = time.Now()
-			_ = out.Encode(line{Progress: &p}) // a failure cancels ctx
+			_ = write(line{Progress: &p})
 			flush()
 		}
+	}, func(e Event) { _ = write(line{Event: &e}) })
+	if errors.Is(err, ErrBusy) {
+		return err
 	}
-	last := journal.Progress{}
-	cut, err := s.Self(ctx, Query{query.Get("id"), query.Get("topic")},
-		func(p journal.Progress) { last = p; progress(p) }, func(e Event) { _ = out.Encode(line{Event: &e}) })
 	end := line{Done: true, Cut: cut, Progress: &last}
 	if err != nil {
 		end.Error = err.Error()
 	}
-	return out.Encode(end)
+	return write(end)
 }
 
 var (
@@ -111,19 +130,25 @@ func (s *Searcher) ask(
 	}
 	var errs []error
 	for _, addr := range p.Addrs {
-		answer, err := s.request(ctx, p.Name, addr, q)
+		answer, mac, err := s.request(ctx, p.Name, addr, q)
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
 		defer answer.Close()
-		return readAnswer(answer, progress, found)
+		return readAnswer(answer, mac, progress, func(e Event) {
+			e.Host = p.Name
+			found(e)
+		})
 	}
 	return false, fmt.Errorf("cannot be asked: %w", errors.Join(errs...))
 }
 
-func (s *Searcher) request(ctx context.Context, host string, addr netip.AddrPort, q Query) (io.ReadCloser, error) {
-	values := url.Values{"id": {q.ID}, "self": {host}}
+// request returns a host's answer, and what its lines are signed with.
+func (s *Searcher) request(
+	ctx context.Context, host string, addr netip.AddrPort, q Query,
+) (io.ReadCloser, hash.Hash, error) {
+	values := url.Values{"id": {q.ID}, "self": {host}, "within": q.Within}
 	if q.Topic != "" {
 		values.Set("topic", q.Topic)
 	}
@@ -133,35 +158,52 @@ func (s *Searcher) request(ctx context.Context, host string, addr netip.AddrPort
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, to.String(), nil)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	at := strconv.FormatInt(time.Now().Unix(), 10)
 	r.Header.Set("Authorization", scheme+at+"."+s.signature(at, to.RawQuery))
 	res, err := s.Web.Do(r)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if res.StatusCode == http.StatusOK {
-		return res.Body, nil
+		return res.Body, s.mac("answer\n" + r.Header.Get("Authorization")), nil
 	}
 	defer res.Body.Close()
 	var problem struct{ Detail string }
 	_ = json.NewDecoder(io.LimitReader(res.Body, 64<<10)).Decode(&problem)
-	return nil, fmt.Errorf("%s answered %d %s", addr, res.StatusCode, problem.Detail)
+	return nil, nil, fmt.Errorf("%s answered %d %s", addr, res.StatusCode, problem.Detail)
 }
 
-func readAnswer(from io.Reader, progress func(journal.Progress), found func(Event)) (cut bool, err error) {
-	lines := bufio.NewScanner(from)
-	lines.Buffer(nil, maxLine)
-	for lines.Scan() {
+var errCutOff = errors.New("its answer was cut off")
+
+// readAnswer reads the lines of a host, which are signed, or of this host's process, if mac is nil. It stops at a wrong
+// signature, and does not read more than an answer may have.
+func readAnswer(
+	from io.Reader, mac hash.Hash, progress func(journal.Progress), found func(Event),
+) (cut bool, err error) {
+	lines := bufio.NewScanner(io.LimitReader(from, maxAnswer))
+	lines.Buffer(nil, maxAnswer)
+	for events := 0; lines.Scan(); {
+		text := lines.Bytes()
+		if mac != nil {
+			var signature []byte
+			signature, text, _ = bytes.Cut(text, []byte(" "))
+			if !hmac.Equal(signature, []byte(signed(mac, text))) {
+				return false, errors.New("its answer is not signed with this host's key")
+			}
+		}
 		var l line
-		if err := json.NewDecoder(bytes.NewReader(lines.Bytes())).Decode(&l); err != nil {
-			return cut, fmt.Errorf("its answer: %w", err)
+		if err := json.Unmarshal(text, &l); err != nil {
+			return false, fmt.Errorf("its answer: %w", err)
 		}
 		if l.Progress != nil {
 			progress(*l.Progress)
 		}
 		if l.Event != nil {
+			if events++; events > 2*maxEvents {
+				return true, errors.New("its answer has too many events")
+			}
 			found(*l.Event)
 		}
 		if l.Error != "" {
@@ -174,7 +216,7 @@ func readAnswer(from io.Reader, progress func(journal.Progress), found func(Even
 	if err := lines.Err(); err != nil {
 		return false, fmt.Errorf("its answer: %w", err)
 	}
-	return false, errors.New("its answer was cut off")
+	return false, errCutOff
 }
 
 // NewWeb returns a client for other hosts.
@@ -182,7 +224,7 @@ func NewWeb() *http.Client {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.Proxy = nil
 	t.DisableKeepAlives = true
-	t.DialContext = (&net.Dialer{Timeout: dialLimit}).DialContext
+	t.DialContext = (&net.Dialer{Timeout: dialLimit, ControlContext: callback.Control}).DialContext
 	t.ResponseHeaderTimeout = 10 * time.Second
 	return &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse

@@ -1,7 +1,8 @@
 // Package search finds what the journals of all hosts know about the jobs with an id.
 //
 // A journal is on the disk of its host. So the host that was asked reads its own, and asks the other hosts' servers for
-// theirs: GET /v1/search with the query self=HOST, signed with the key that all hosts share (see host.go). Both answer
+// theirs: GET /v1/search with the query self=HOST; requests and answers are signed with the key that all hosts share
+// (see host.go). Each journal is read by a process of its own, one at a time on a host (see process.go). Both answer
 // line by line while they search. A host that cannot be asked is named in the report with the reason.
 package search
 
@@ -18,24 +19,31 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/journal"
+	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/registry/seal"
 )
 
 // Limits of one search.
 const (
-	Limit     = 10 * time.Minute
-	maxServed = 4        // for other hosts at a time
-	maxEvents = 1000     // on each host
-	maxBodies = 1 << 20  // bytes on each host; later ones are left out
-	maxLine   = 16 << 20 // of another host's answer
-	tellEvery = 500 * time.Millisecond
-	dialLimit = 2 * time.Second
+	Limit      = 10 * time.Minute
+	maxWaiting = 64       // in one process
+	maxEvents  = 1000     // on each host
+	maxBodies  = 1 << 20  // bytes on each host; later ones are left out
+	maxAnswer  = 16 << 20 // bytes of a host's answer
+	tellEvery  = 500 * time.Millisecond
+	dialLimit  = 2 * time.Second
 )
 
 // Query selects jobs.
 type Query struct {
-	ID    string
-	Topic string // empty: all topics
+	ID     string
+	Topic  string   // empty: all topics
+	Within []string // patterns of the topics that may be read; nil: all
+}
+
+func (q *Query) selects(topic string) bool {
+	return (q.Topic == "" || topic == q.Topic) && (q.Within == nil ||
+		slices.ContainsFunc(q.Within, func(pattern string) bool { return registry.MatchesPattern(pattern, topic) }))
 }
 
 // Event is what one line of a journal says about a job.
@@ -102,30 +110,7 @@ type Searcher struct {
 	TLS   bool     // the servers speak HTTPS
 	Web   *http.Client
 
-	serving atomic.Int32 // searches for other hosts
-}
-
-// Self searches this host's journal.
-func (s *Searcher) Self(
-	ctx context.Context, q Query, progress func(journal.Progress), found func(Event),
-) (cut bool, err error) {
-	events, bodies := 0, 0
-	err = journal.Search(ctx, s.Dir, q.ID, progress, func(f journal.Found) {
-		e := eventOf(f)
-		e.Host = s.Host
-		if q.Topic != "" && e.Topic != q.Topic {
-			return
-		}
-		if events++; events > maxEvents {
-			cut = true
-			return
-		}
-		if bodies += len(e.Body); bodies > maxBodies {
-			e.Body = nil
-		}
-		found(e)
-	})
-	return cut, err
+	waiting atomic.Int32 // searches of this host's journal that are under way or wait for their turn
 }
 
 func eventOf(f journal.Found) Event {

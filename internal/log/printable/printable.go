@@ -14,6 +14,13 @@ func Steers(r rune) bool {
 // turns reports whether the character changes the direction of the following text.
 func turns(r rune) bool { return r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069' }
 
+// Ignorable reports whether a reader does not see the character (Default_Ignorable_Code_Point, and other format
+// characters): texts that look the same differ by it.
+func Ignorable(r rune) bool {
+	return unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector, unicode.Cf) &&
+		!unicode.Is(unicode.Prepended_Concatenation_Mark, r)
+}
+
 // Line returns a text for one line or cell.
 func Line(s string) string {
 	return strings.Map(func(r rune) rune {

@@ -7,10 +7,13 @@ import (
 	"github.com/wakecall/wakecall/internal/observe/history"
 )
 
-// Capacity is how many callbacks per second can be made, and the source of that number.
+// Capacity is how many deliveries a second can be made, and the source of that number.
 type Capacity struct {
-	Rate float64 // callbacks a second; 0: unknown
-	From string  // limit, flight or measured: which of the following values it is
+	Rate float64 // deliveries a second; 0: none, or unknown
+	From string  // deliveries, limit, flight or measured: which of the following values it is
+
+	Deliveries float64 // in the last whole minute, if that says what can be done; negative: it does not
+	Share      float64 // of the recent calls that succeeded; 1 if there were none
 
 	Limit float64 // the topic's rate limit; 0: none
 
@@ -24,23 +27,49 @@ type Capacity struct {
 	At       time.Time
 }
 
+// Decide sets Rate: to what is delivered now, at most what the limits allow, or else to what they allow of the calls
+// that succeed. Without either it is the measured rate, which is a hint and not part of a forecast.
+func (c *Capacity) Decide() {
+	limit := c.Limit
+	c.From = "limit"
+	if c.Flight > 0 && (limit == 0 || c.Flight < limit) {
+		limit, c.From = c.Flight, "flight"
+	}
+	switch c.Rate = limit * c.Share; {
+	case c.Deliveries >= 0 && (limit == 0 || c.Deliveries < limit):
+		c.Rate, c.From = c.Deliveries, "deliveries"
+	case c.Deliveries >= 0:
+		c.Rate = limit
+	case limit == 0:
+		c.Rate, c.From = c.Measured, "measured"
+	}
+}
+
+// rate returns the rate of a forecast; 0: none, or unknown.
+func (c Capacity) rate() float64 {
+	if c.From == "measured" {
+		return 0
+	}
+	return c.Rate
+}
+
 // measuredSpans are the spans with slots of a minute or longer, which show sustained rates instead of short peaks.
 var measuredSpans = []string{"3h", "24h", "7d"}
 
-// Measure finds the highest rate of callbacks in the history of a series, over a minute, ten minutes or an hour in
+// Measure finds the highest rate of deliveries in the history of a series, over a minute, ten minutes or an hour in
 // which jobs always waited. A rate at which nothing waited says nothing about what is possible.
-func Measure(ctx context.Context, h History, series string) (c Capacity) {
+func (c *Capacity) Measure(ctx context.Context, h History, series string) {
 	for _, span := range measuredSpans {
 		if p, err := h.Series(ctx, series, span); err == nil {
 			c.learn(p)
 		}
 	}
-	return c
+	c.Decide()
 }
 
 func (c *Capacity) learn(p history.Points) {
 	for i, at := range p.Times {
-		rate := value(p, "delivered", i) + value(p, "failed", i) + value(p, "snoozed", i)
+		rate := value(p, "delivered", i)
 		if rate <= c.Measured || !full(p, i) {
 			continue
 		}
@@ -51,24 +80,10 @@ func (c *Capacity) learn(p history.Points) {
 // full reports whether jobs waited during a whole slot: the oldest at its end did.
 func full(p history.Points, i int) bool { return value(p, "oldest", i) >= float64(1000*p.Step) }
 
+// value returns a value of a slot; 0: it is unknown.
 func value(p history.Points, name string, i int) float64 {
 	if list := p.Values[name]; i < len(list) && list[i] != nil {
 		return *list[i]
 	}
 	return 0
 }
-
-// Decide sets Rate to the lower of the topic's limits, or to the measured rate, which is only a hint, if there is no
-// limit.
-func (c *Capacity) Decide() {
-	c.Rate, c.From = c.Limit, "limit"
-	if c.Flight > 0 && (c.Rate == 0 || c.Flight < c.Rate) {
-		c.Rate, c.From = c.Flight, "flight"
-	}
-	if c.Rate == 0 {
-		c.Rate, c.From = c.Measured, "measured"
-	}
-}
-
-// Sure reports whether a configured limit caps the rate, so that the value is not just a measurement.
-func (c Capacity) Sure() bool { return c.From != "measured" }

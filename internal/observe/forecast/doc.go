@@ -3,12 +3,15 @@
 //
 // The answer follows from deliveries, which are successful calls only, and from arrivals:
 //
-//   - While jobs wait, the deliveries of the last whole minute are what can be done. While none do, only a limit of the
-//     topic says that, times the share of calls that succeed. Without either it is unknown: a topic that is called once
-//     an hour could be called a thousand times a second.
-//   - Jobs that fall due later are counted. Those that are still to be pushed are assumed to arrive as the waiting ones
-//     did: if the oldest has waited for a minute, the others fell due within that minute. A batch that was pushed at
-//     once does not continue.
+//   - The deliveries of the last whole minute are what can be done, at most the topic's limits, if jobs waited and all
+//     shards answered for the whole of it and nothing has changed since. Otherwise only a limit says that, times the
+//     share of calls that succeed. Without either it is unknown: a topic that is called once an hour could be called a
+//     thousand times a second.
+//   - Jobs that fall due later are counted. Those that are still to be pushed are assumed to arrive as in the last 40
+//     seconds. A batch that was pushed at once does not continue.
+//   - The answer is a range. At least: the whole rate is used, and the jobs that arrive in a minute are those that are
+//     stored for it already, or more. At most: steadyShare of it, and they come on top. If the bounds are so far apart
+//     that either may be wrong by half, the answer is unknown.
 //
-// Limits: pushes with a delay of more than a minute are assumed to end with those that are stored.
+// Limits: pushes with a delay of more than 20 seconds are assumed to end with those that are stored.
 package forecast

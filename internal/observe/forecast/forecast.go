@@ -19,10 +19,6 @@ type Situation struct {
 	Alone    bool // a pull topic without a worker
 	Due      observe.Forecast
 	Capacity Capacity
-
-	Full      bool    // jobs waited for the whole of the last minute
-	Delivered float64 // a second, in that minute
-	Share     float64 // of the recent calls that succeeded; 1 if there were none
 }
 
 // Reason says why it is unknown when a backlog is cleared.
@@ -39,12 +35,14 @@ const (
 	NoDeliveries Reason = "no_deliveries"
 	Unmeasured   Reason = "unmeasured"
 	ShardAway    Reason = "shard_away"
+	Arriving     Reason = "arriving" // it depends on whether jobs go on arriving as they do
 )
 
 // Answer says when the jobs that wait are cleared, and how late others will be.
 type Answer struct {
 	Waiting int64         `json:"waiting,omitempty"` // jobs that are due
-	Clear   time.Duration `json:"clear,omitempty"`   // until all that are due are called; 0: nothing waits, or Reason
+	Clear   time.Duration `json:"clear,omitempty"`   // until all that are due are called, at least; 0: none, or Reason
+	Most    time.Duration `json:"most,omitempty"`    // at most
 	Reason  Reason        `json:"reason,omitempty"`  // why it is unknown; empty: it is known
 	By      string        `json:"by,omitempty"`      // who paused the topic
 	Probe   time.Duration `json:"probe,omitempty"`   // until the breaker's next probe
@@ -52,7 +50,6 @@ type Answer struct {
 	Rate    float64       `json:"rate,omitempty"`    // the assumed deliveries a second
 
 	Oldest     time.Duration `json:"-"` // how long the oldest job has waited
-	Sure       bool          `json:"-"` // a limit caps Rate, or it is what is delivered now
 	Prediction `json:"-"`
 }
 
@@ -71,11 +68,13 @@ func (a Answer) IsZero() bool { return a.Reason == "" && a.Clear == 0 }
 // behindFrom is how long a job must have waited to be part of a backlog. Most jobs of a busy topic wait for an instant.
 const behindFrom = 5 * time.Second
 
+// tooWide is the factor between the bounds of a forecast from which its end is unknown: whatever is between them, one
+// is wrong by half of it.
+const tooWide = 2.25
+
 // Of returns the forecast of a topic.
 func Of(s *Situation) Answer {
-	a := Answer{
-		Waiting: s.Due.Ready, Oldest: s.Due.OldestReady, Rate: s.rate(), Sure: s.Full || s.Capacity.Sure(),
-	}
+	a := Answer{Waiting: s.Due.Ready, Oldest: s.Due.OldestReady, Rate: s.Capacity.rate()}
 	if a.Reason = s.stopped(); a.Reason != "" {
 		a.By, a.Probe = s.PausedBy, s.Probe
 		return a
@@ -86,18 +85,23 @@ func Of(s *Situation) Answer {
 		}
 		return a
 	}
-	more := 0.0
+	arrivals := 0.0
 	if a.Behind() {
-		more = max(0, s.Due.Arrivals-float64(s.Due.Minutes[0])/60)
+		arrivals = s.Due.Arrivals
 	}
-	a.Prediction = Predict(&s.Due, s.Due.Ready, a.Rate, more)
+	a.Prediction = Predict(&s.Due, s.Due.Ready, a.Rate, arrivals)
+	least, most := a.least.cleared, a.most.cleared
 	switch {
-	case more >= a.Rate:
-		a.Reason, a.Growth = Grows, s.Due.Arrivals-a.Rate
-	case s.Due.Ready > 0 && a.cleared == 0:
+	case arrivals >= a.Rate && float64(s.Due.Minutes[0]) >= steadyShare*60*arrivals: // perhaps all pushed at once
+		a.Reason = Arriving
+	case arrivals >= a.Rate:
+		a.Reason, a.Growth = Grows, arrivals-a.Rate
+	case s.Due.Ready > 0 && least == 0:
 		a.Reason = NotInADay
+	case s.Due.Ready > 0 && (most == 0 || most.Seconds() > tooWide*least.Seconds()):
+		a.Reason = Arriving
 	default:
-		a.Clear = a.cleared
+		a.Clear, a.Most = least, most
 	}
 	return a
 }
@@ -125,18 +129,10 @@ func (s *Situation) stopped() Reason {
 
 // unmeasured returns why the rate of deliveries is not known.
 func (s *Situation) unmeasured() Reason {
-	if s.Full || s.Share == 0 {
+	if s.Capacity.Deliveries == 0 || s.Capacity.Share == 0 {
 		return NoDeliveries
 	}
 	return Unmeasured
-}
-
-// rate returns how many deliveries a second can be made; 0: none, or unknown.
-func (s *Situation) rate() float64 {
-	if s.Full {
-		return s.Delivered
-	}
-	return s.Capacity.Rate * s.Share
 }
 
 // Say returns the answer in a language, for the text of a page or a mail.
@@ -145,7 +141,11 @@ func (a Answer) Say(say func(key string, args ...any) string, duration func(time
 	case a.IsZero():
 		return say("backlog.none")
 	case a.Known():
-		return say("backlog.cleared", duration(Rounded(a.Clear)))
+		from, to := duration(Rounded(a.Clear)), duration(Rounded(max(a.Clear, a.Most)))
+		if from == to {
+			return say("backlog.cleared", to)
+		}
+		return say("backlog.cleared_between", from, to)
 	case a.Reason == Paused && a.By != "":
 		return say("backlog.paused_by", a.By)
 	case a.Reason == BreakerOpen && a.Probe > 0:
@@ -177,12 +177,26 @@ func Rounded(d time.Duration) time.Duration {
 
 // Prediction is how late the jobs that fall due will be called.
 type Prediction struct {
-	Late time.Duration // the greatest lateness, if jobs fall due evenly and the whole rate is used
-	Most time.Duration // the same, if each minute's jobs fall due at its start and steadyShare of the rate is used
-	At   time.Duration // from now until the due time of these latest jobs
-	Over time.Duration // from now until nothing is late anymore; 0: not within the day
+	Late  time.Duration // the greatest lateness, if jobs fall due evenly and the whole rate is used
+	Worst time.Duration // the same, if each minute's jobs fall due at its start and steadyShare of the rate is used
+	At    time.Duration // from now until the due time of these latest jobs
+	Over  time.Duration // from now until nothing is late anymore; 0: not within the day
 
-	cleared time.Duration // from now until the jobs that wait, and all that fall due meanwhile, are called
+	least, most backlog
+}
+
+// backlog is the number of jobs that wait, of which rate a second are called.
+type backlog struct {
+	jobs, rate float64
+	cleared    time.Duration // from now until those that wait, and all that fall due meanwhile, are called; 0: not yet
+}
+
+// pass lets the minute at a time pass, in which jobs fall due evenly.
+func (b *backlog) pass(at time.Duration, due float64) {
+	if b.cleared == 0 && b.jobs > 0 && b.jobs+due <= 60*b.rate {
+		b.cleared = at + seconds(b.jobs/(b.rate-due/60))
+	}
+	b.jobs = max(0, b.jobs+due-60*b.rate)
 }
 
 // steadyShare is the share of a limit that is always used: a topic at its limit waits slightly longer between two calls
@@ -195,40 +209,38 @@ const lateFrom = time.Minute
 // Least and Minutes return bounds, in minutes, for how late the last job will be.
 func (p Prediction) Least() int64 { return int64(p.Late.Minutes()) }
 
-func (p Prediction) Minutes() int64 { return int64(math.Ceil(p.Most.Minutes())) }
+func (p Prediction) Minutes() int64 { return int64(math.Ceil(p.Worst.Minutes())) }
 
 // Predict computes the backlog minute by minute for an hour, then for the rest of the day with each hour's jobs spread
-// evenly over it. waiting is the number of jobs that are already due, and more the rate at which jobs arrive that f
-// does not count.
-func Predict(f *observe.Forecast, waiting int64, rate, more float64) (p Prediction) {
+// evenly over it. waiting is the number of jobs that are already due. arrivals is the rate at which jobs arrive that
+// were pushed shortly before: in each minute, f has all of them already or none.
+func Predict(f *observe.Forecast, waiting int64, rate, arrivals float64) (p Prediction) {
 	if rate <= 0 {
 		return p
 	}
-	left, steady := float64(waiting), steadyShare*rate
-	most := left
-	p.see(0, left/rate, most/steady)
+	p.least = backlog{jobs: float64(waiting), rate: rate}
+	p.most = backlog{jobs: float64(waiting), rate: steadyShare * rate}
+	p.see(0, p.least.jobs, p.most.jobs)
 	for m := range 60 * len(f.Hours) {
 		due := float64(f.Hours[m/60]) / 60
 		if m < len(f.Minutes) {
 			due = float64(f.Minutes[m])
 		}
-		due += 60 * more
-		at := time.Duration(m) * time.Minute
-		if p.cleared == 0 && left > 0 && left+due <= 60*rate {
-			p.cleared = at + seconds(left/(rate-due/60))
-		}
-		left, most = max(0, left+due-60*rate), most+due
-		p.see(at+time.Minute, left/rate, most/steady)
-		most = max(0, most-60*steady)
+		at, more := time.Duration(m)*time.Minute, 60*arrivals
+		front := p.most.jobs + due + more
+		p.least.pass(at, max(due, more))
+		p.most.pass(at, due+more)
+		p.see(at+time.Minute, p.least.jobs, front)
 	}
 	return p
 }
 
+// see notes how late jobs are at a time, when so many wait at least and at most.
 func (p *Prediction) see(at time.Duration, least, most float64) {
-	late := seconds(least)
+	late := seconds(least / p.least.rate)
 	switch {
 	case late > p.Late:
-		p.Late, p.Most, p.At, p.Over = late, seconds(most), at, 0
+		p.Late, p.Worst, p.At, p.Over = late, seconds(most/p.most.rate), at, 0
 	case late == 0 && p.Late > 0 && p.Over == 0:
 		p.Over = at
 	}

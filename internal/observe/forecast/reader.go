@@ -2,6 +2,7 @@ package forecast
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/wakecall/wakecall/internal/observe"
@@ -40,7 +41,7 @@ const (
 	// AttemptsRead is how many of a topic's last attempts are read.
 	AttemptsRead = 100
 	// recently is how old attempts may be that tell whether calls succeed now.
-	recently = 2 * time.Minute
+	recently = 30 * time.Second
 	// stored is how long after the end of a minute its samples are stored.
 	stored = 15 * time.Second
 )
@@ -54,25 +55,25 @@ func (r *Reader) Topic(ctx context.Context, t *registry.Topic) (Answer, *Situati
 	}
 	s := &Situation{
 		State: t.State, PausedBy: r.Snapshot().Notes.Get(t.Name).PausedBy, Away: err != nil, Due: due,
-		Capacity: Measure(ctx, r.History, t.Name),
+		Capacity: Capacity{Limit: t.RateLimit, MaxInFlight: t.MaxInFlight, Deliveries: -1},
 	}
-	s.Capacity.Limit, s.Capacity.MaxInFlight = t.RateLimit, t.MaxInFlight
 	attempts, _ := r.Activity.Attempts(ctx, t.Name, AttemptsRead) // on an error: those that could be read
-	s.learn(attempts)
-	s.Capacity.Decide()
+	recent := s.learn(attempts)
 	if due.Ready > 0 {
-		r.lastMinute(ctx, t, s)
+		s.Capacity.Deliveries = r.deliveries(ctx, t, s, recent)
 		if err := r.stops(ctx, t, s); err != nil {
 			return Answer{}, nil, err
 		}
 	}
+	s.Capacity.Decide()
 	return Of(s), s, err
 }
 
-// learn computes the mean time of calls and, from the recent ones, the share that succeeded.
-func (s *Situation) learn(attempts []activity.Attempt) {
+// learn computes the mean time of calls and, from the recent ones, the share that succeeded. It returns the number of
+// recent ones.
+func (s *Situation) learn(attempts []activity.Attempt) (all int) {
 	var sum float64
-	var good, all int
+	var good int
 	c := &s.Capacity
 	for _, at := range attempts {
 		if at.TookMS > 0 {
@@ -86,40 +87,65 @@ func (s *Situation) learn(attempts []activity.Attempt) {
 			good++
 		}
 	}
-	if s.Share = 1; all > 0 {
-		s.Share = float64(good) / float64(all)
+	if c.Share = 1; all > 0 {
+		c.Share = float64(good) / float64(all)
 	}
 	if c.Calls > 0 && c.MaxInFlight > 0 {
 		c.Mean = time.Duration(sum / float64(c.Calls) * float64(time.Millisecond))
 		c.Flight = float64(c.MaxInFlight) / c.Mean.Seconds()
 	}
+	return all
 }
 
-// lastMinute reads the deliveries of the last whole minute in the history, and whether jobs waited for all of it. They
-// say nothing if the topic was paused or had another limit then.
-func (r *Reader) lastMinute(ctx context.Context, t *registry.Topic, s *Situation) {
+const (
+	changed   = 1.5  // by this factor rates differ
+	shareSlip = 0.25 // by this much shares of calls that succeed differ
+)
+
+// deliveries returns how many deliveries a second were made in the last whole minute. That minute says what can be done
+// if jobs waited and all shards answered for the whole of it, and nothing has changed: the topic, the rate since the
+// minute before, or whether calls succeed. Otherwise it returns -1.
+func (r *Reader) deliveries(ctx context.Context, t *registry.Topic, s *Situation, recent int) float64 {
+	all, allErr := r.History.Series(ctx, history.AllTopics, history.Spans()[0])
 	p, err := r.History.Series(ctx, t.Name, history.Spans()[0])
-	if err != nil {
-		return
+	if err != nil || allErr != nil {
+		return -1
 	}
+	p = p.WithGaps(all)
 	i := len(p.Times) - 1
 	for i >= 0 && time.Unix(p.Times[i], 0).Add(stored).After(s.Due.Now) {
 		i--
 	}
-	if i < 0 {
-		return
+	if !s.measures(p, i, t) {
+		return -1
+	}
+	rate, failed := value(p, "delivered", i), value(p, "failed", i)
+	if s.measures(p, i-1, t) {
+		if before := value(p, "delivered", i-1); max(rate, before) > changed*min(rate, before) {
+			return -1
+		}
+	}
+	if recent > 0 && (rate+failed == 0 || math.Abs(rate/(rate+failed)-s.Capacity.Share) > shareSlip) {
+		return -1
+	}
+	return rate
+}
+
+// measures reports whether jobs waited, under the topic's present settings, for the whole of a slot without a gap. The
+// sample of an idle topic may be old.
+func (s *Situation) measures(p history.Points, i int, t *registry.Topic) bool {
+	if i < 0 || i >= len(p.Values["delivered"]) || p.Values["delivered"][i] == nil {
+		return false
 	}
 	began := time.Unix(p.Times[i]-p.Step, 0)
-	waited := s.Due.Now.Sub(began) <= s.Due.OldestReady // the sample of an idle topic may be old
-	s.Full = t.UpdatedAt.Before(began) && (waited || full(p, i))
-	s.Delivered = value(p, "delivered", i)
+	return t.UpdatedAt.Before(began) && (s.Due.Now.Sub(began) <= s.Due.OldestReady || full(p, i))
 }
 
 // stops reads what keeps all jobs of a topic from being called.
 func (r *Reader) stops(ctx context.Context, t *registry.Topic, s *Situation) error {
 	if t.Delivery == registry.DeliveryPull {
 		w, err := r.Queue.Workers(ctx, t.Name)
-		s.Alone = err == nil && w.Waiting == 0 && w.Oldest.IsZero() && s.Delivered == 0
+		s.Alone = err == nil && w.Waiting == 0 && w.Oldest.IsZero() && s.Capacity.Deliveries <= 0
 		return ignorePartial(err)
 	}
 	limits, err := r.Queue.TopicLimits(ctx, []string{t.Name})

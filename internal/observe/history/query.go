@@ -162,8 +162,9 @@ func (p *Points) fill(series string, slots []time.Time, t Tier, list []storedRec
 	p.levels(lateness, slots, t, list, false)
 }
 
-// rates turns the rise of a counter into events per second. It assumes an even rise between two samples. If idle is
-// true, a series without a later sample had no events.
+// rates turns the rise of a counter into events per second. A slot without a sample at each of its ends is a gap: the
+// rise since the last sample is only part of the sum. If idle is true, a series without a later sample had no events,
+// and its rise is even between two samples.
 func (p *Points) rates(c column, slots []time.Time, t Tier, list []storedRecord, idle bool) {
 	curve := withoutFalls(c, list)
 	values := make([]*float64, len(slots))
@@ -175,10 +176,19 @@ func (p *Points) rates(c column, slots []time.Time, t Tier, list []storedRecord,
 			continue
 		}
 		sum += to - from
+		if !idle && !(sampled(list, at.Add(-t.Step)) && sampled(list, at)) {
+			continue
+		}
 		values[i] = number((to - from) / t.Step.Seconds())
 	}
 	p.Values[c.name] = values
 	p.Sums[c.name] = int64(math.Round(sum))
+}
+
+// sampled reports whether there is a sample of a time.
+func sampled(list []storedRecord, at time.Time) bool {
+	_, found := slices.BinarySearchFunc(list, at, func(r storedRecord, at time.Time) int { return r.at.Compare(at) })
+	return found
 }
 
 // withoutFalls returns a counter's values without its falls. After a fall, it continues from the value before.
@@ -222,6 +232,28 @@ func (p *Points) levels(columns []column, slots []time.Time, t Tier, list []stor
 		}
 		p.Values[c.name] = values
 	}
+}
+
+// WithGaps returns the points of a topic, with gaps in the slots in which all topics have one: no shard answered then.
+// A topic's own points do not show gaps, because they are stored only after events.
+func (p Points) WithGaps(all Points) Points {
+	gaps, step := map[int64]bool{}, max(1, p.Step) // by the end of the slot
+	for i, v := range all.Values["pushed"] {
+		if v == nil {
+			gaps[(all.Times[i]+step-1)/step*step] = true
+		}
+	}
+	values := make(map[string][]*float64, len(p.Values))
+	for name, list := range p.Values {
+		values[name] = slices.Clone(list)
+		for i, at := range p.Times {
+			if gaps[at] && i < len(list) {
+				values[name][i] = nil
+			}
+		}
+	}
+	p.Values = values
+	return p
 }
 
 // number rounds a value; it returns nil for an unknown one.

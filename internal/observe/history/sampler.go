@@ -52,7 +52,7 @@ type Sampler struct {
 	shards shardSlots
 
 	leads      bool
-	silent     bool // no shard is up, so the topics' numbers are unknown
+	silent     bool // no shard is up, or the read failed, so the topics' numbers are unknown
 	lastRound  time.Time
 	lastRead   time.Time // of topics
 	readAgain  time.Time // the earliest next reading; zero: in the next round
@@ -137,7 +137,8 @@ func (s *Sampler) round(ctx context.Context, at time.Time) error {
 	s.silent = len(shards) > 0 && !slices.ContainsFunc(shards, func(r ShardReading) bool { return r.Up })
 	err := leadErr
 	if !s.silent {
-		err = errors.Join(leadErr, s.readTopics(ctx, at))
+		readErr := s.readTopics(ctx, at)
+		s.silent, err = readErr != nil, errors.Join(leadErr, readErr)
 	}
 	s.shards.add(shards)
 	for _, t := range tiers {
@@ -165,7 +166,6 @@ func (s *Sampler) readTopics(ctx context.Context, at time.Time) error {
 		return nil
 	}
 	began := s.opts.Now()
-	defer func() { s.readAgain = began.Add(pauseShare * s.opts.Now().Sub(began)) }()
 	topics, all, err := s.choose(ctx, at)
 	if err == nil && len(topics) == 0 && !all {
 		s.lastRead = at
@@ -185,6 +185,9 @@ func (s *Sampler) readTopics(ctx context.Context, at time.Time) error {
 	}
 	if !s.topics.begun && missing == "" && err == nil {
 		s.begin(earlier, last, stored, at)
+	}
+	if missing == "" { // otherwise it waited for a shard
+		s.readAgain = began.Add(pauseShare * s.opts.Now().Sub(began))
 	}
 	s.topics.update(readings, missing, last)
 	s.lastRead = at

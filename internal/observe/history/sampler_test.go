@@ -144,7 +144,7 @@ func TestSamplerBeginsWhileAShardIsDown(t *testing.T) {
 	b.rounds(2, nil)
 	b.source.missing = nil
 	b.source.topics["a"] = whole
-	b.rounds(2, func() { b.source.active["a"] = true })
+	b.rounds(3, func() { b.source.active["a"] = true })
 	wantTail(t, b.series(AllTopics, "15m"), "pushed", 0, 0, 0)
 }
 
@@ -185,7 +185,11 @@ func TestNextLeaderGoesOn(t *testing.T) {
 	}
 	b.store.leader = ""
 	b.rounds(3, func() { b.source.change("a", push(10)) })
-	wantTail(t, b.series(AllTopics, "15m"), "pushed", 1, 1, 1, 1)
+	p := b.series(AllTopics, "15m")
+	wantTail(t, p, "pushed", -1, -1, 1) // nothing was measured between the leaders
+	if p.Sums["pushed"] != 50 {
+		t.Errorf("the sum is %d, want the 50 that both have seen", p.Sums["pushed"])
+	}
 }
 
 // TestTheFirstJobsAfterAStartAreCounted although they were pushed before the first reading.
@@ -219,6 +223,26 @@ func TestUnknownNumbersAreAGap(t *testing.T) {
 	p := b.series(AllTopics, "15m")
 	wantTail(t, p, "pushed", -1, -1, -1)
 	wantTail(t, p, "delayed", -1, -1, -1)
+}
+
+// TestAnOutageIsAGap, also when jobs are called again after it: their rate is not drawn through it, but they are counted.
+// A read that waited for Redis delays no later one.
+func TestAnOutageIsAGap(t *testing.T) {
+	b := newBench(t)
+	b.shards = []ShardReading{{Name: "s1", Up: true}}
+	b.rounds(4, func() { b.source.change("a", push(10)) })
+	before := b.series(AllTopics, "15m").Sums["pushed"]
+	b.source.missing, b.source.reading = []string{"s1"}, func() { b.now = b.now.Add(9 * time.Second) }
+	b.rounds(1, func() { b.source.change("a", push(0)) })
+	b.now, b.source.reading, b.shards[0].Up = b.now.Truncate(Round), nil, false
+	b.rounds(2, nil)
+	b.shards[0].Up, b.source.missing = true, nil
+	b.rounds(3, func() { b.source.change("a", push(10)) })
+	p := b.series(AllTopics, "15m")
+	wantTail(t, p, "pushed", -1, -1, -1, 1, 1)
+	if n := p.Sums["pushed"] - before; n != 30 {
+		t.Errorf("%d are counted after the outage, want 30", n)
+	}
 }
 
 func TestShardSeries(t *testing.T) {

@@ -3,6 +3,7 @@ package database
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"time"
 
@@ -45,14 +46,20 @@ func sqlitePath(rest string) (string, error) {
 	return path, nil
 }
 
-// mysqlConfig returns the driver's configuration. It replaces the driver's errors, because they may contain the
-// password.
+// mysqlConfig returns the driver's configuration. User and password may be percent-encoded, as in the URL of a Redis.
+// The driver's errors are replaced, because they may contain the password.
 func mysqlConfig(dsn string) (*mysqldriver.Config, error) {
 	c, err := mysqldriver.ParseDSN(dsn)
 	if err != nil {
 		return nil, errors.New("expected mysql://user:password@tcp(host:3306)/database " +
 			"or mysql://user:password@unix(/path/sock)/database")
 	}
+	user, err1 := url.PathUnescape(c.User)
+	password, err2 := url.PathUnescape(c.Passwd)
+	if err1 != nil || err2 != nil {
+		return nil, errors.New("its user or password has a % that begins no percent-encoding: write it as %25")
+	}
+	c.User, c.Passwd = user, password
 	if c.DBName == "" {
 		return nil, errors.New("no database: write mysql://user:password@tcp(host:3306)/database")
 	}

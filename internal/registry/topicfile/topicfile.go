@@ -2,17 +2,19 @@
 package topicfile
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
+	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/token"
 
+	"github.com/wakecall/wakecall/internal/document"
 	"github.com/wakecall/wakecall/internal/message"
 	"github.com/wakecall/wakecall/internal/registry"
 )
@@ -27,32 +29,24 @@ type Topic struct {
 // Parse reads a file of documents, each a topic, a list of topics, or the API's answer with all of them. Its error
 // lists every invalid topic.
 func Parse(data []byte) ([]Topic, error) {
-	dec := yaml.NewDecoder(bytes.NewReader(data))
+	documents, err := document.YAML(data)
+	if at, ok := errors.AsType[*document.Error](err); ok {
+		return nil, message.New("file.document", at.Document, fmt.Sprintf("[%d:%d] %s", at.Line, at.Column, at.Message))
+	}
 	var topics []Topic
 	var errs []error
 	count := 0
-	for n := 1; ; n++ {
-		var document any
-		err := dec.Decode(&document)
-		if errors.Is(err, io.EOF) {
-			break
-		}
+	for n, body := range documents {
+		list, err := topicsIn(body)
 		if err != nil {
-			return nil, message.New("file.document", n, strings.TrimSpace(yaml.FormatError(err, false, true)))
-		}
-		if size := maxSize; !fits(document, &size) {
-			return nil, message.New("file.document", n, message.New("file.aliases", maxSize>>20))
-		}
-		list, err := topicsOf(document)
-		if err != nil {
-			return nil, message.New("file.document", n, err)
+			return nil, message.New("file.document", n+1, err)
 		}
 		for _, fields := range list {
 			count++
 			name, _ := fields["name"].(string)
 			t, err := newTopic(name, fields)
 			if err != nil {
-				errs = append(errs, message.New("file.topic", n, nameOf(name, count), err))
+				errs = append(errs, message.New("file.topic", n+1, nameOf(name, count), err))
 				continue
 			}
 			topics = append(topics, t)
@@ -62,6 +56,23 @@ func Parse(data []byte) ([]Topic, error) {
 		return nil, message.New("file.none")
 	}
 	return topics, errors.Join(errs...)
+}
+
+// topicsIn decodes a document.
+func topicsIn(body ast.Node) ([]map[string]any, error) {
+	for _, n := range ast.Filter(ast.IntegerType, body) {
+		if t := n.GetToken(); t.Type == token.OctetIntegerType && !strings.Contains(t.Value, "o") {
+			return nil, message.New("file.octal", t.Value)
+		}
+	}
+	var value any
+	if err := yaml.NodeToValue(body, &value); err != nil {
+		return nil, message.Plain(strings.TrimSpace(yaml.FormatError(err, false, true)))
+	}
+	if size := maxSize; !fits(value, &size) {
+		return nil, message.New("file.aliases", maxSize>>20)
+	}
+	return topicsOf(value)
 }
 
 // maxSize limits the bytes of a document's values with all aliases expanded.
@@ -110,8 +121,8 @@ func Format(topic []byte) ([]byte, error) {
 // and U+2028.
 var plain = regexp.MustCompile(`^(\p{L}|/|[0-9]+(\.[0-9]+)?(ms|s|m|h))([\p{L}\p{N}_./@%+,=?&;~()-]|[ :]\p{L}|://)*$`)
 
-func topicsOf(document any) ([]map[string]any, error) {
-	switch d := document.(type) {
+func topicsOf(value any) ([]map[string]any, error) {
+	switch d := value.(type) {
 	case nil:
 		return nil, nil // an empty document
 	case map[string]any:
@@ -133,7 +144,7 @@ func topicsOf(document any) ([]map[string]any, error) {
 		}
 		return list, nil
 	}
-	return nil, message.New("file.neither", document)
+	return nil, message.New("file.neither", value)
 }
 
 // nameOf returns the name of a topic in errors.

@@ -28,10 +28,26 @@ ttr: 20s
 	}
 }
 
+// TestNoTopicIsLeftOut of a file, behind a document with nothing but a comment: apply --prune would delete it.
+func TestNoTopicIsLeftOut(t *testing.T) {
+	for _, text := range []string{
+		"name: a\ncallback_url: https://h/a\n---\n# Source: x.yaml\n---\nname: b\ncallback_url: https://h/b\n",
+		"---\n---\nname: a\ncallback_url: https://h/a\n--- # Source\n---\n- {name: b, callback_url: https://h/b}\n",
+		"\ufeff[{\"name\": \"a\", \"callback_url\": \"https://h/a\"}, {\"name\": \"b\", \"callback_url\": \"https://h/b\"}]",
+	} {
+		topics, err := Parse([]byte(text))
+		if err != nil || len(topics) != 2 || topics[0].Name != "a" || topics[1].Name != "b" {
+			t.Errorf("%q: %v, %v", text, topics, err)
+		}
+	}
+}
+
 func TestParseNamesEveryMistake(t *testing.T) {
 	for text, want := range map[string][]string{
 		"":                                {"no topic"},
 		"hello":                           {"document 1", "hello"},
+		"{name: a, max_attempts: 010}":    {"document 1", "010 begins with 0"},
+		"name: a\n---\n# x\n---\nname: [": {"document 2: [5:7]"},
 		"- 1":                             {`document 1: "1" is not a topic`},
 		"name: 2026":                      {"topic number 1", `quote it: "2026"`},
 		"- {name: a, ttl: 1}\n- {x: 1}\n": {"topic a", "ttl", "topic number 2", "the name is missing"},

@@ -5,8 +5,9 @@
 -- ARGV    topic, id, allowed etags (see matches), 'change' or 'run', then for a change: due time ('' unchanged, '+ms'
 --         from now, or 'ms'), priority ('' unchanged), '1' with a new body, that body.
 -- Returns {now in µs, revision (0 when nothing was changed), 'none' (no such job), 'running', 'dead', 'other' (other
---         etag) or the description of the job as it is now}. A run of a ready or running job has a revision, too: the
---         same call may have made it due before, and its answer was lost. For a running job it is the reservation's.
+--         etag), 'expires' (it would expire before it is due) or the description of the job as it is now}. A run of a
+--         ready or running job has a revision, too: the same call may have made it due before, and its answer was
+--         lost. For a running job it is the reservation's.
 -- Keeps   a changed job keeps its attempts and its creation time.
 local LONG = 448
 local topic, id, dueNow, when = ARGV[1], ARGV[2], ARGV[4] == 'run', ARGV[5]
@@ -18,6 +19,11 @@ if job.state == 'running' then
   return {micros, tonumber(job.revision), describe(topic, id, job, true)}
 end
 if job.state == 'dead' and not dueNow then return {micros, 0, 'dead'} end
+local due, expires = nil, tonumber(get(job, 'expires'))
+if not dueNow and when ~= '' then
+  due = 1000 * tonumber(when) + (string.sub(when, 1, 1) == '+' and micros or 0)
+  if expires and due >= 1000 * expires then return {micros, 0, 'expires'} end
+end
 
 local function setBody(body)
   if get(job, 'long') then call('UNLINK', P .. 'b:' .. topic .. '/' .. id) end
@@ -32,9 +38,9 @@ local changed = not dueNow or was == 'dead' or at > DUE
 if changed then takeOut(topic, id, job) end
 job.revision = text(call('INCR', P .. 'rev'))
 if was == 'dead' then redrive(topic, id, job) end
-if dueNow and changed then when = '+0' end
-if when and when ~= '' then
-  at = 1000 * tonumber(when) + (string.sub(when, 1, 1) == '+' and micros or 0)
+if dueNow and changed then due = micros end
+if due then
+  at = due
   job.due = text(math.floor(at / 1000))
   set(job, 'next', nil)
 end

@@ -5,6 +5,7 @@ import io.github.wakecall.Wakecall.Job;
 import io.github.wakecall.Wakecall.Push;
 import io.github.wakecall.Wakecall.Released;
 import io.github.wakecall.Wakecall.UnreachableException;
+import io.github.wakecall.Wakecall.UnreadableException;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
@@ -94,6 +95,8 @@ public class Driver {
                     jobs.add(job.fields);
                 }
                 return jobs;
+            case "drain":
+                return drain(k, topic);
             case "verify":
                 var headers = (Map<String, String>) (Map<?, ?>) (Map<String, Object>) c.get("headers");
                 Wakecall.verify((List<String>) (List<?>) (List<Object>) c.get("secrets"), headers::get,
@@ -116,6 +119,22 @@ public class Driver {
             default:
                 throw new IllegalArgumentException(String.valueOf(c.get("op")));
         }
+    }
+
+    static Object drain(Wakecall k, String topic) {
+        var read = new ArrayList<Object>();
+        var unreadable = new ArrayList<Object>();
+        for (Job job : k.reserve(List.of(topic), 100, Duration.ZERO, null)) {
+            try {
+                job.body();
+                read.add(job.id);
+                k.ack(job.lease);
+            } catch (UnreadableException e) {
+                unreadable.add(job.id);
+                k.release(job.lease, Duration.ofHours(1));
+            }
+        }
+        return Map.of("read", read, "unreadable", unreadable);
     }
 
     static Push push(Map<String, Object> members) {
@@ -171,7 +190,7 @@ public class Driver {
 
     static void handle(Job job) throws Exception {
         OUT.println(Wakecall.write(Map.of("id", job.id, "attempt", job.fields.get("attempt"))));
-        switch ((String) job.body) {
+        switch (String.valueOf(job.body())) {
             case "fail":
                 throw new IllegalStateException("it failed: ü" + "ü".repeat(400));
             case "release":

@@ -3,7 +3,7 @@
 
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
-import { Buried, Client, Released, verify } from "./wakecall.mjs";
+import { Buried, Client, Released, UnreadableError, verify } from "./wakecall.mjs";
 
 const clients = {};
 
@@ -22,9 +22,26 @@ async function run(c) {
     case "get":
     case "run": return k[c.op](c.topic, c.id);
     case "reserve": return k.reserve([c.topic], { max: c.max, wait: c.wait, ttr: c.ttr });
+    case "drain": return drain(k, c.topic);
     case "verify": return verify(c.secrets, c.headers, Buffer.from(c.body));
     default: return k[c.op](c.lease, ...c.args);
   }
+}
+
+async function drain(k, topic) {
+  const ids = { read: [], unreadable: [] };
+  for (const job of await k.reserve(topic, { max: 100 })) {
+    try {
+      if (job.body === undefined) throw new Error(`${job.id} has no body`);
+      ids.read.push(job.id);
+      await k.ack(job.lease);
+    } catch (e) {
+      if (!(e instanceof UnreadableError)) throw e;
+      ids.unreadable.push(job.id);
+      await k.release(job.lease, 3600);
+    }
+  }
+  return ids;
 }
 
 function outcome(e) {

@@ -41,11 +41,23 @@ function run(array $c)
         case 'reserve':
             $options = ['max' => $c['max'], 'wait' => $c['wait'], 'ttr' => $c['ttr'] ?? null];
             return $k->reserve(['a key' => $c['topic']], $options);
+        case 'drain':
+            return drain($k, $c['topic']);
         case 'verify':
             return Wakecall\verify($c['secrets'], $c['headers'], $c['body']);
         default:
             return $k->{$c['op']}($c['lease'], ...$c['args']);
     }
+}
+
+function drain(Client $k, string $topic): array
+{
+    $ids = ['read' => [], 'unreadable' => []];
+    foreach ($k->reserve($topic, ['max' => 100]) as $job) {
+        $ids[array_key_exists('body', $job) ? 'read' : 'unreadable'][] = $job['id'];
+        isset($job['unreadable']) ? $k->release($job['lease'], 3600) : $k->ack($job['lease']);
+    }
+    return $ids;
 }
 
 function outcome(Throwable $e): array

@@ -41,9 +41,25 @@ def run(c):
         return getattr(k, op)(c["topic"], c["id"])
     if op == "reserve":
         return k.reserve([c["topic"]], max=c["max"], wait=c["wait"], ttr=c.get("ttr"))
+    if op == "drain":
+        return drain(k, c["topic"])
     if op == "verify":
         return wakecall.verify(c["secrets"], c["headers"], c["body"].encode())
     return getattr(k, op)(c["lease"], *c["args"])
+
+
+def drain(k, topic):
+    ids = {"read": [], "unreadable": []}
+    for job in k.reserve(topic, max=100):
+        try:
+            job["body"]
+        except wakecall.UnreadableError:
+            ids["unreadable"].append(job["id"])
+            k.release(job["lease"], 3600)
+        else:
+            ids["read"].append(job["id"])
+            k.ack(job["lease"])
+    return ids
 
 
 def outcome(e):

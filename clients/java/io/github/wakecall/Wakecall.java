@@ -71,7 +71,7 @@ public final class Wakecall {
     public Wakecall(String url, String token, HttpClient http) {
         base = URI.create(url.replaceAll("/+$", ""));
         if (!List.of("http", "https").contains(String.valueOf(base.getScheme())) || base.getHost() == null) {
-            throw new IllegalArgumentException("server URL " + url + " must be http://HOST:PORT or https://HOST");
+            throw new IllegalArgumentException("server URL must be http://HOST:PORT or https://HOST");
         }
         prefix = base.toString();
         this.token = token;
@@ -143,6 +143,13 @@ public final class Wakecall {
             super(message, cause);
             this.outcomeUnknown = outcomeUnknown;
             this.id = id;
+        }
+    }
+
+    /** The body of a job cannot be decoded. A worker whose handler throws this releases the job for a minute. */
+    public static final class UnreadableException extends WakecallException {
+        private UnreadableException(String message, Throwable cause) {
+            super(message, cause);
         }
     }
 
@@ -264,13 +271,13 @@ public final class Wakecall {
         }
     }
 
-    /** A job, or a lease of one, in an answer. {@code fields} has all that the server's /docs describes. */
+    /** A job, or a lease of one, in an answer. {@code fields} has all that the server's /docs describes, but the body. */
     public static final class Job {
         public final Map<String, Object> fields;
+        private final Json json; // of the body; or null
         public final String topic;
         public final String id;
         public final String state; // of a leased job: ""
-        public final Object body;
         public final Instant dueAt;
         public final boolean duplicate; // of a push: the id already existed
         public final String lease; // of a leased job
@@ -282,12 +289,44 @@ public final class Wakecall {
             topic = text(fields, "topic");
             id = text(fields, "id");
             state = text(fields, "state");
-            body = fields.get("body");
+            json = (Json) fields.remove("body");
             dueAt = fields.containsKey("due_at") ? Instant.parse(text(fields, "due_at")) : null;
             duplicate = Boolean.TRUE.equals(fields.get("duplicate"));
             lease = text(fields, "lease");
             etag = text(fields, "etag");
             this.error = error;
+        }
+
+        /** The bytes of a body that is not text, or JSON that not every reader accepts; else null. */
+        public byte[] bytes() {
+            String encoded = text(fields, "body_base64");
+            return encoded.isEmpty() ? null : Base64.getDecoder().decode(encoded);
+        }
+
+        /** Decodes the body, or throws an UnreadableException. Of a binary body: null; see {@link #bytes}. */
+        public Object body() {
+            byte[] bytes = bytes();
+            String text = json != null ? json.text : null;
+            if (text == null && bytes != null && JSON_TYPE.matcher(text(fields, "content_type")).lookingAt()) {
+                text = new String(bytes, StandardCharsets.UTF_8);
+            }
+            try {
+                return text == null ? null : parse(text);
+            } catch (IllegalArgumentException | StackOverflowError e) {
+                throw new UnreadableException("the body of " + topic + "/" + id + ": " + e, e);
+            }
+        }
+    }
+
+    private static final Pattern JSON_TYPE =
+        Pattern.compile("(application/json|[^;]*\\+json)?\\s*(;|$)", Pattern.CASE_INSENSITIVE);
+
+    /** JSON that is not decoded yet. */
+    private static final class Json {
+        private final String text;
+
+        private Json(String text) {
+            this.text = text;
         }
     }
 
@@ -484,6 +523,9 @@ public final class Wakecall {
             end = end(job.lease, "release", Map.of("delay", seconds(e.delay)));
         } catch (Buried e) {
             end = end(job.lease, "bury", Map.of("reason", cut(e.getMessage())));
+        } catch (UnreadableException e) {
+            options.failed.accept(e);
+            end = end(job.lease, "release", Map.of("delay", 60));
         } catch (InterruptedException e) {
             interrupted = true; // only after the release: an interrupted thread sends nothing
             end = end(job.lease, "release", Map.of());
@@ -692,7 +734,7 @@ public final class Wakecall {
         int status = response.statusCode();
         Map<String, Object> value = null;
         try {
-            value = text.isEmpty() ? Map.of() : object(parse(text));
+            value = text.isEmpty() ? Map.of() : object(new Parser(text, true).whole());
         } catch (IllegalArgumentException e) {
             // of a proxy in between, most likely
         }
@@ -831,12 +873,7 @@ public final class Wakecall {
 
     /** Parses JSON, or throws an IllegalArgumentException. */
     public static Object parse(String json) {
-        var parser = new Parser(json);
-        Object value = parser.value();
-        if (parser.skip() != json.length()) {
-            throw parser.unexpected();
-        }
-        return value;
+        return new Parser(json, false).whole();
     }
 
     private static final class Parser {
@@ -846,10 +883,21 @@ public final class Wakecall {
         private static final String ESCAPED = "\"\\/bfnrt";
         private static final String MEANT = "\"\\/\b\f\n\r\t";
         private final String json;
+        private final boolean answer; // of the server: the bodies of its jobs become Json
+        private int depth;
         private int at;
 
-        private Parser(String json) {
+        private Parser(String json, boolean answer) {
             this.json = json;
+            this.answer = answer;
+        }
+
+        private Object whole() {
+            Object value = value();
+            if (skip() != json.length()) {
+                throw unexpected();
+            }
+            return value;
         }
 
         private int skip() {
@@ -906,26 +954,49 @@ public final class Wakecall {
 
         private Map<String, Object> members() {
             var members = new LinkedHashMap<String, Object>();
+            depth++;
             for (boolean first = true; !next("}"); first = false) {
                 if (!first) {
                     require(",");
                 }
                 String name = string();
                 require(":");
-                members.put(name, value());
+                // Jobs are at depth 1 or 3; at 2 and 4 are headers, which may be named body.
+                members.put(name, answer && depth % 2 == 1 && name.equals("body") ? undecoded() : value());
             }
+            depth--;
             return members;
         }
 
         private List<Object> elements() {
             var elements = new ArrayList<>();
+            depth++;
             for (boolean first = true; !next("]"); first = false) {
                 if (!first) {
                     require(",");
                 }
                 elements.add(value());
             }
+            depth--;
             return elements;
+        }
+
+        /** Returns the value up to the end of the object that it is in. */
+        private Json undecoded() {
+            int start = at;
+            for (int open = 0; at < json.length(); at++) {
+                char c = json.charAt(at);
+                if (open == 0 && (c == ',' || c == '}')) {
+                    break;
+                }
+                open += c == '{' || c == '[' ? 1 : c == '}' || c == ']' ? -1 : 0;
+                if (c == '"') {
+                    for (at++; at < json.length() && json.charAt(at) != '"'; at++) {
+                        at += json.charAt(at) == '\\' ? 1 : 0;
+                    }
+                }
+            }
+            return new Json(json.substring(start, Math.min(at, json.length())));
         }
 
         private Number number() {
