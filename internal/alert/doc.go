@@ -25,12 +25,11 @@
 // If a round cannot judge a cause because a shard does not answer, the cause neither begins nor ends in that round. A
 // process that has just started ends only causes that it has watched for the span of their rule, such as ten minutes
 // for dead jobs. A cause that began because a value exceeded its limit ends only when the value is below half the
-// limit, and after Rules.OverAfter without a finding, so that a fluctuating value is one alert. From the first
-// round that does not find it until then, it is recovering, and is shown and reported as such. A breaker that closes
-// while the calls go on failing has not ended. While a shard is down,
-// and for two minutes after that, topics that become late are part of its alert. For each kind of problem, the 100 most
-// severely affected topics have alerts, and one more alert counts the rest. Findings of a host that has not reported
-// for 20 seconds no longer count.
+// limit, and after Rules.OverAfter without a finding, so that a fluctuating value is one alert. From the first round
+// that does not find it until then, it is recovering, and is shown and reported as such. A breaker that closes while
+// the calls go on failing has not ended. While a shard is down, and for two minutes after that, topics that become late
+// are part of its alert. For each kind of problem, the 100 most severely affected topics have alerts, and one more
+// alert counts the rest. Findings of a host that has not reported for 20 seconds no longer count.
 //
 // # Notifying people
 //
