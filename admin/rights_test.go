@@ -28,6 +28,7 @@ var (
 		"/topics/:topic/jobs", "/topics/:topic/matching",
 		"/topics/:topic/errors/clear", "/topics/:topic/test",
 		"/topics/:topic/jobs/:id", "/push", "/dead/redrive", "/dead/delete", "/dead/selected", "/tasks/:id/cancel",
+		"/tasks/:id/continue",
 		"/shards/:name/state", "/processes/restart", "/alerts/handle",
 	}
 	// pagesAbove are pages that not every user may see, with the role they need.

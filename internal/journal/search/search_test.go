@@ -40,7 +40,7 @@ func host(t *testing.T, name string, key seal.Key, requests []journal.RequestLin
 			w.WriteHeader(http.StatusUnauthorized)
 			return
 		}
-		if err := s.Serve(r.Context(), r, w, func() {}); err != nil {
+		if err := s.Serve(r.Context(), r, w, func() { _ = http.NewResponseController(w).Flush() }); err != nil {
 			w.WriteHeader(http.StatusConflict)
 		}
 	}))
