@@ -67,6 +67,8 @@ func TestOnCallFindsEachAnswerInThreeClicks(t *testing.T) {
 	i.MustPush(t, "shop.close", M{"id": "order-42", "body": 1})
 	for n := range 30 {
 		i.MustPush(t, "shop.broken", M{"id": fmt.Sprint("broken-", n), "body": n})
+	}
+	for n := range 240 { // of which some wait until the last question, on a busy machine too
 		i.MustPush(t, "shop.slow", M{"id": fmt.Sprint("slow-", n), "body": n})
 	}
 	o := &oncall{Browser: i.signIn(t), t: t}
