@@ -33,4 +33,8 @@ func TestTheAPIListsAlertsWithoutTheDatabase(t *testing.T) {
 	if err != nil || len(list) != 1 || list[0].Kind != "registry" {
 		t.Errorf("listed %+v, %v", list, err)
 	}
+	list, err = alerts.ListAlerts(t.Context(), alert.Filter{May: func(*alert.Alert) bool { return false }})
+	if err != nil || len(list) != 0 {
+		t.Errorf("a token without rights is shown %+v, %v", list, err)
+	}
 }

@@ -57,7 +57,7 @@ func (s *Store) List(ctx context.Context, f Filter) (list []Alert, at time.Time,
 	}
 	for _, a := range known.Alerts {
 		if f.Ended == (a.EndedAt != nil) && (f.Kind == "" || f.Kind == a.Kind) &&
-			(f.Topic == "" || f.Topic == a.Topic) {
+			(f.Topic == "" || f.Topic == a.Topic) && f.may(a) {
 			list = append(list, *a)
 		}
 	}

@@ -107,7 +107,7 @@ func (s *Store) Sync(ctx context.Context, r Report) (sh Shared, err error) {
 	if err != nil {
 		return sh, err
 	}
-	if sh.Open, err = s.ListAlerts(ctx, Filter{Limit: readMost, May: anyAlert}); err != nil {
+	if sh.Open, err = s.ListAlerts(ctx, Filter{Limit: readMost}); err != nil {
 		return sh, err
 	}
 	rows, err := database.List[receiverRow](ctx, s.db, func(tx *gorm.DB) *gorm.DB { return tx })
@@ -217,10 +217,10 @@ type listedRow struct {
 
 // ListAlerts returns open alerts, most severe first, or ended ones, newest first.
 func (s *Store) ListAlerts(ctx context.Context, f Filter) (list []Alert, err error) {
-	if f.May == nil {
+	most := f.Limit
+	if f.May == nil && most <= database.MaxLimit {
 		return s.page(ctx, f)
 	}
-	most := f.Limit
 	f.Limit = database.MaxLimit
 	for range readMost / database.MaxLimit {
 		some, err := s.page(ctx, f)
@@ -228,7 +228,7 @@ func (s *Store) ListAlerts(ctx context.Context, f Filter) (list []Alert, err err
 			return nil, err
 		}
 		for i := range some {
-			if f.May(&some[i]) && len(list) < most {
+			if f.may(&some[i]) && len(list) < most {
 				list = append(list, some[i])
 			}
 		}
@@ -243,7 +243,7 @@ func (s *Store) ListAlerts(ctx context.Context, f Filter) (list []Alert, err err
 	return list, nil
 }
 
-func anyAlert(*Alert) bool { return true }
+func (f *Filter) may(a *Alert) bool { return f.May == nil || f.May(a) }
 
 func (s *Store) page(ctx context.Context, f Filter) ([]Alert, error) {
 	rows, err := database.List[listedRow](ctx, s.db, f.query)
