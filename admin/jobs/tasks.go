@@ -43,20 +43,17 @@ func (h *Handler) tasksPage(c echo.Context) error {
 	return h.Pages.Render(c, http.StatusOK, "tasks", list)
 }
 
-func taskID(c echo.Context) (uint64, error) {
+// task returns the task that the path names.
+func (h *Handler) task(c echo.Context) (*bulk.Task, error) {
 	id, ok := list.ID(c.Param("id"))
 	if !ok {
-		return 0, echo.ErrNotFound
+		return nil, echo.ErrNotFound
 	}
-	return id, nil
+	return h.Tasks.Store.GetTask(c.Request().Context(), id)
 }
 
 func (h *Handler) taskPage(c echo.Context) error {
-	id, err := taskID(c)
-	if err != nil {
-		return err
-	}
-	t, err := h.Tasks.Store.GetTask(c.Request().Context(), id)
+	t, err := h.task(c)
 	if err != nil {
 		return err
 	}
@@ -64,36 +61,28 @@ func (h *Handler) taskPage(c echo.Context) error {
 }
 
 func (h *Handler) taskCancel(c echo.Context) error {
-	id, err := taskID(c)
-	if err != nil {
-		return err
-	}
-	t, err := h.Tasks.Store.GetTask(c.Request().Context(), id)
+	t, err := h.task(c)
 	if err != nil {
 		return err
 	}
 	text := "tasks.has_ended"
 	if t.Open() {
 		text = "tasks.cancelling"
-		if err := h.Tasks.Store.CancelTask(c.Request().Context(), page.Actor(c), id); err != nil {
+		if err := h.Tasks.Store.CancelTask(c.Request().Context(), page.Actor(c), t.ID); err != nil {
 			return err
 		}
 	}
 	h.Flashes.Add(c, "info", text)
-	return h.Pages.Redirect(c, h.Pages.Below("/tasks", strconv.FormatUint(id, 10)))
+	return h.Pages.Redirect(c, h.Pages.Below("/tasks", strconv.FormatUint(t.ID, 10)))
 }
 
 // taskContinue starts a task with what a re-drive that ended early has left.
 func (h *Handler) taskContinue(c echo.Context) error {
-	id, err := taskID(c)
+	t, err := h.task(c)
 	if err != nil {
 		return err
 	}
-	t, err := h.Tasks.Store.GetTask(c.Request().Context(), id)
-	if err != nil {
-		return err
-	}
-	below := h.Pages.Below("/tasks", strconv.FormatUint(id, 10))
+	below := h.Pages.Below("/tasks", strconv.FormatUint(t.ID, 10))
 	if !t.Stuck() {
 		h.Flashes.Add(c, "info", "tasks.has_ended")
 		return h.Pages.Redirect(c, below)
