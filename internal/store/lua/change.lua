@@ -21,7 +21,7 @@ end
 if job.state == 'dead' and not dueNow then return {micros, 0, 'dead'} end
 local due, expires = nil, tonumber(get(job, 'expires'))
 if not dueNow and when ~= '' then
-  due = 1000 * tonumber(when) + (string.sub(when, 1, 1) == '+' and micros or 0)
+  due = instant(when)
   if expires and due >= 1000 * expires then return {micros, 0, 'expires'} end
 end
 

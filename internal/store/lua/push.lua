@@ -12,8 +12,6 @@
 local LONG = 448 -- bytes of pairs and body; a longer body gets a key of its own
 local out, number = {micros, 0}, 0
 
-local function instant(t) return 1000 * tonumber(t) + (string.sub(t, 1, 1) == '+' and micros or 0) end
-
 -- Answers a push whose id exists. Returns whether the id is free now.
 local function duplicate(topic, id, mode, record)
   local job = parse(record)

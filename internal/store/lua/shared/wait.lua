@@ -26,6 +26,9 @@ local function event(topic, at)
   call('PUBLISH', P .. 'wake', 'E ' .. text(at * 1000 + 0.5) .. ' ' .. text(micros))
 end
 
+-- The microsecond of an argument '+ms' from now, or 'ms'.
+local function instant(t) return 1000 * tonumber(t) + (string.sub(t, 1, 1) == '+' and micros or 0) end
+
 -- When the topic of a job should get its turn, in ms, by the microsecond in w.
 local function turnOf(at) return math.floor(at / 1000) - EARLY end
 
