@@ -271,7 +271,8 @@ public final class Wakecall {
         }
     }
 
-    /** A job, or a lease of one, in an answer. {@code fields} has all that the server's /docs describes, but the body. */
+    /** A job, or a lease of one, in an answer.
+     *  {@code fields} has all that the server's /docs describes, but the body. */
     public static final class Job {
         public final Map<String, Object> fields;
         private final Json json; // of the body; or null
