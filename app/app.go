@@ -113,8 +113,9 @@ func (p *parts) open(process string, migrate registry.Migrate) (err error) {
 	}
 	p.queue = queue.Open(store.Options{
 		Timeout: timeout, PoolSize: p.cfg.Redis.PoolSize, Buckets: p.cfg.Redis.Buckets, Logger: p.log,
-		Accepted: recorder.Accepted, Changed: recorder.Changed, Ended: recorder.Ended, Durability: p.durability,
-		Remembers: p.remembers, Pinned: p.pinned,
+		Accepted: recorder.Accepted, Changed: recorder.Changed, Grouped: recorder.Grouped, Ended: recorder.Ended,
+		Durability: p.durability,
+		Remembers:  p.remembers, Pinned: p.pinned,
 		Announced: func() { p.registry.Nudge() }, // the registry is opened before the queue has shards
 		Host:      setup.HostName(p.cfg), Settings: setup.CommonSettings(p.cfg),
 		AwaitCompared: awaitsCompared(process),

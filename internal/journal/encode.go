@@ -42,6 +42,9 @@ type requestWire struct {
 	Headers     pairs     `json:"headers,omitzero"`
 	Retry       []float64 `json:"retry,omitzero"`
 	Delay       float64   `json:"delay,omitzero"`
+	Group       string    `json:"group,omitzero"`
+	Topics      string    `json:"topics,omitzero"`
+	Bucket      int       `json:"bucket,omitzero"`
 	Via         string    `json:"via,omitzero"`
 	By          string    `json:"by,omitzero"`
 	Body        *string   `json:"body,omitzero"`
@@ -55,7 +58,7 @@ func (l *RequestLine) append(b []byte, now time.Time) ([]byte, error) {
 		Priority: l.Priority, Order: l.Order, TTR: l.TTR.Seconds(), MaxAttempts: l.MaxAttempts,
 		ContentType: l.ContentType,
 		ExpiresAt:   millisOf(l.ExpiresAt), TTL: l.TTL.Seconds(), Headers: pairsOf(l.Headers), Delay: l.Delay.Seconds(),
-		Via: l.Via, By: l.By,
+		Group: l.Group, Topics: l.Topics, Bucket: l.Bucket, Via: l.Via, By: l.By,
 	}
 	for _, d := range l.Retry {
 		w.Retry = append(w.Retry, d.Seconds())

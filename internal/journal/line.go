@@ -20,6 +20,8 @@ const (
 	OpClear     Op = "clear"   // all jobs of a topic deleted
 	OpMove      Op = "move"    // stored in another shard, as it was then
 	OpLeave     Op = "leave"   // removed from a shard, since another one has the job
+	OpCancel    Op = "cancel"  // the waiting and dead jobs of a group deleted that belong to Topics, in one bucket
+	OpClose     Op = "close"   // a group closed for Topics until DueAt, in one bucket
 	OpSpool     Op = "spool"   // a push accepted while no shard was up; an OpPush follows when a shard has it
 )
 
@@ -55,6 +57,9 @@ type RequestLine struct {
 	TTL         time.Duration     // of spool without ExpiresAt: from TS on, by the host's clock
 	Headers     map[string]string // of the job
 	Retry       []time.Duration   // waits of the job, in milliseconds
+	Group       string            // of the job
+	Topics      string            // of cancel and close: patterns, separated by spaces
+	Bucket      int               // of cancel and close
 	Body        []byte            // byte for byte; nil: none, or unchanged
 	Via         string            // the protocol of the request; empty: the API
 	By          string            // who changed the job: user/NAME or token:NAME; empty: not recorded

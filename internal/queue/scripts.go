@@ -17,6 +17,13 @@ var (
 	dropScript  = store.Declare(luaFiles, store.Row{Name: "drop", Deadline: true, Lost: store.LostDoubt})
 	clearScript = store.Declare(
 		luaFiles, store.Row{Name: "clear", File: "drop", Guard: store.GuardNone, Lost: store.LostDoubt})
+
+	groupScript       = store.Declare(luaFiles, store.Row{Name: "group"})
+	closeGroupScript  = store.Declare(luaFiles, store.Row{Name: "closegroup", Deadline: true})
+	cancelGroupScript = store.Declare(luaFiles, store.Row{Name: "cancelgroup", Deadline: true, Lost: store.LostDoubt})
+	cancelledScript   = store.Declare(luaFiles, store.Row{
+		Name: "cancelled", File: "cancelgroup", Guard: store.GuardNone, Lost: store.LostDoubt})
+
 	workersScript  = store.Declare(luaFiles, store.Row{Name: "workers"})
 	probeNowScript = store.Declare(luaFiles, store.Row{Name: "probenow"})
 )

@@ -53,8 +53,10 @@ const (
 	EntryAdopted   EntryKind = "adopted" // as EntryStored, from a shard that is no longer in use
 	EntryDeleted   EntryKind = "deleted"
 	EntryDelivered EntryKind = "delivered"
-	EntryDied      EntryKind = "died"    // Job has DeadAt, DeadReason, Attempts and History
-	EntryCleared   EntryKind = "cleared" // all jobs of Job.Topic
+	EntryDied      EntryKind = "died"      // Job has DeadAt, DeadReason, Attempts and History
+	EntryCleared   EntryKind = "cleared"   // all jobs of Job.Topic
+	EntryCancelled EntryKind = "cancelled" // the waiting and dead jobs of Job.Group; Job.Topic has topic patterns
+	EntryClosed    EntryKind = "closed"    // Job.Group, for the patterns in Job.Topic until Job.DueAt
 )
 
 // Entry is a line of a journal for Replay.
@@ -197,6 +199,11 @@ func replayEntries(
 				return nil, err
 			}
 		}
+		if c := &entries[i]; c.Kind == EntryCancelled && !dry {
+			if err := queue.CancelUpTo(ctx, b, c.Job.Group, c.Job.Topic, c.Revision); err != nil {
+				return nil, err
+			}
+		}
 	}
 	return effects, nil
 }
@@ -215,7 +222,11 @@ func appendEntry(args []any, e *Entry) []any {
 	if e.Kind == EntryDied || j.State == store.Dead {
 		died, reason, attempts = strconv.FormatInt(j.DeadAt.UnixMilli(), 10), store.Escape(j.DeadReason), j.History
 	}
-	args = append(args, string(e.Kind), e.Revision, j.Topic, j.ID, created, record, long, died, reason)
+	id := j.ID
+	if e.Kind == EntryCancelled || e.Kind == EntryClosed {
+		id, died = store.Escape(j.Group), strconv.FormatInt(j.DueAt.UnixMilli(), 10)
+	}
+	args = append(args, string(e.Kind), e.Revision, j.Topic, id, created, record, long, died, reason)
 	return store.AppendAttempts(args, attempts)
 }
 

@@ -197,7 +197,7 @@ func (a *heartbeat) replay(
 	}
 	missing := boundsOf(&c)
 	s := &selection{dirs: []string{a.opts.Dir}, from: journal.Range{From: from}, wants: func(l *line) bool {
-		if a.bucket.Shard().BucketOf(l.topic) != a.bucket || !isOf(l, a.bucket.Shard()) {
+		if !l.isIn(a.bucket) {
 			return false
 		}
 		highest = max(highest, l.revision)

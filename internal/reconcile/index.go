@@ -34,12 +34,20 @@ type index struct {
 	part, parts uint64
 	jobs        map[key]latest
 	cleared     map[string]int64             // topic → revision
+	groups      map[groupLine]*line          // the last line of each
 	deaths      map[key]*journal.AttemptLine // of jobs that are dead
+}
+
+// groupLine is what lines about a group have in common that replace each other.
+type groupLine struct {
+	kind                 EntryKind
+	shard, group, topics string
+	bucket               int
 }
 
 func newIndex(part, parts int) *index {
 	return &index{part: uint64(part), parts: uint64(parts), jobs: map[key]latest{}, cleared: map[string]int64{},
-		deaths: map[key]*journal.AttemptLine{}}
+		groups: map[groupLine]*line{}, deaths: map[key]*journal.AttemptLine{}}
 }
 
 func (f *index) mine(l *line) bool { return l.key[0]%f.parts == f.part }
@@ -52,6 +60,14 @@ var endings = map[EntryKind]ending{
 func (f *index) add(l *line) error {
 	if l.kind == EntryCleared {
 		f.cleared[l.topic] = max(f.cleared[l.topic], l.revision)
+		return nil
+	}
+	if l.ofGroup() {
+		r := l.request
+		of := groupLine{l.kind, r.Shard, r.Group, r.Topics, r.Bucket}
+		if was := f.groups[of]; was == nil || was.revision < l.revision {
+			f.groups[of] = l
+		}
 		return nil
 	}
 	if !f.mine(l) {
@@ -97,8 +113,8 @@ func (j *latest) ended() bool { return j.state() == deleted || j.state() == deli
 func (f *index) decides(l *line) bool {
 	j := f.jobs[l.key]
 	switch l.kind {
-	case EntryCleared:
-		return false // is replayed before all others
+	case EntryCleared, EntryCancelled, EntryClosed:
+		return false // are replayed before all others
 	case EntryStored:
 		return j.content == l.revision && !j.ended() && l.revision > f.cleared[l.topic]
 	case EntryDied:

@@ -36,13 +36,14 @@ var requestKinds = map[journal.Op]EntryKind{
 	journal.OpMove: EntryStored, journal.OpChange: EntryStored, journal.OpRun: EntryStored,
 	journal.OpRedrive: EntryStored, journal.OpDelete: EntryDeleted, journal.OpDrop: EntryDeleted,
 	journal.OpLeave: EntryDeleted, journal.OpClear: EntryCleared,
+	journal.OpCancel: EntryCancelled, journal.OpClose: EntryClosed,
 }
 
 // lineOfRequest converts a request; ok is false for lines that do not concern jobs in shards.
 func lineOfRequest(r *journal.RequestLine) (l line, ok bool) {
 	kind := requestKinds[r.Op]
 	l = line{kind: kind, topic: r.Topic, shard: r.Shard, key: keyOf(r.Topic, r.ID), revision: r.Revision, request: r}
-	return l, kind != "" && r.Revision != 0 && (r.ID != "" || kind == EntryCleared)
+	return l, kind != "" && r.Revision != 0 && (r.ID != "" || kind == EntryCleared || l.ofGroup())
 }
 
 var attemptKinds = map[journal.Outcome]EntryKind{
@@ -56,6 +57,9 @@ func lineOfAttempt(a *journal.AttemptLine) (l line, ok bool) {
 	l = line{kind: kind, topic: a.Topic, shard: a.Shard, key: keyOf(a.Topic, a.ID), revision: a.Revision, attempt: a}
 	return l, kind != "" && a.Revision != 0
 }
+
+// ofGroup reports whether a line is about a group in one bucket, and not about a topic's jobs.
+func (l *line) ofGroup() bool { return l.kind == EntryCancelled || l.kind == EntryClosed }
 
 // selection selects the lines to read from one or several journals.
 type selection struct {
@@ -120,8 +124,10 @@ func entryOf(l *line) Entry {
 		e.Job = store.Job{
 			Topic: r.Topic, ID: r.ID, Body: r.Body, ContentType: r.ContentType, Priority: priorityOf(r), Order: r.Order,
 			TTR: r.TTR, MaxAttempts: r.MaxAttempts, CreatedAt: r.CreatedAt, DueAt: r.DueAt,
-			ExpiresAt: r.ExpiresAt, Headers: r.Headers, Retry: r.Retry,
+			ExpiresAt: r.ExpiresAt, Headers: r.Headers, Retry: r.Retry, Group: r.Group,
 		}
+	case l.ofGroup():
+		e.Job = store.Job{Topic: l.request.Topics, Group: l.request.Group, DueAt: l.request.DueAt}
 	default:
 		e.Job = store.Job{Topic: l.request.Topic, ID: l.request.ID, CreatedAt: l.request.CreatedAt}
 	}

@@ -25,6 +25,18 @@ func (r Recorder) Changed(kind store.ChangeKind, jobs []store.Job) error {
 	return r.Journal.Requests(changedLines(kind, jobs))
 }
 
+// Grouped records a change of a whole group in a bucket.
+func (r Recorder) Grouped(c store.GroupChange) error {
+	op := journal.OpCancel
+	if !c.Until.IsZero() {
+		op = journal.OpClose
+	}
+	return r.Journal.Requests([]journal.RequestLine{{
+		Op: op, Group: c.Group, Topics: c.Topics, Shard: c.Shard, Bucket: c.Bucket, Revision: c.Revision, DueAt: c.Until,
+		Via: c.Via, By: c.By,
+	}})
+}
+
 func acceptedLines(pushes []store.Push, results []store.Result) []journal.RequestLine {
 	lines := make([]journal.RequestLine, 0, len(pushes))
 	for i := range pushes {
@@ -80,6 +92,6 @@ func lineOf(op journal.Op, j *store.Job) journal.RequestLine {
 		Op: op, Topic: j.Topic, ID: j.ID, Shard: j.Shard, Revision: j.Revision, DueAt: j.DueAt, CreatedAt: j.CreatedAt,
 		ChangedAt: j.ChangedAt, Priority: j.Priority.String(), Order: j.Order, TTR: j.TTR, MaxAttempts: j.MaxAttempts,
 		ContentType: j.ContentType, Body: j.Body, ExpiresAt: j.ExpiresAt, Headers: j.Headers, Retry: j.Retry,
-		Via: j.Via, By: j.By,
+		Group: j.Group, Via: j.Via, By: j.By,
 	}
 }

@@ -94,6 +94,14 @@ func (o *Options) home() *store.Shard {
 // isOf reports whether a line concerns a shard.
 func isOf(l *line, s *store.Shard) bool { return slices.Contains(namesOf(s), l.shard) }
 
+// isIn reports whether a line concerns a bucket.
+func (l *line) isIn(b *store.Bucket) bool {
+	if l.ofGroup() {
+		return isOf(l, b.Shard()) && l.request.Bucket == b.Number()
+	}
+	return isOf(l, b.Shard()) && b.Shard().BucketOf(l.topic) == b
+}
+
 // namesOf returns the names of a shard in journals.
 func namesOf(s *store.Shard) []string { return append(strings.Fields(s.Former()), s.Name()) }
 

@@ -170,6 +170,11 @@ func (p *pass) run(s *selection) error {
 			return err
 		}
 	}
+	for _, l := range p.index.groups {
+		if err := p.addGroup(l); err != nil {
+			return err
+		}
+	}
 	err := s.each(p.ctx, new(int), func(l *line) error {
 		if l.kind != EntryCleared && !p.index.mine(l) {
 			return nil
@@ -210,8 +215,19 @@ func (p *pass) run(s *selection) error {
 	return nil
 }
 
-func (p *pass) add(e Entry) error {
-	bucket := p.shard.BucketOf(e.Job.Topic)
+// addGroup adds a line about a group.
+func (p *pass) addGroup(l *line) error {
+	for _, b := range p.shard.Buckets() {
+		if l.isIn(b) && (p.lost == nil || p.lost[b].holds(l.revision)) {
+			return p.addTo(b, entryOf(l))
+		}
+	}
+	return nil
+}
+
+func (p *pass) add(e Entry) error { return p.addTo(p.shard.BucketOf(e.Job.Topic), e) }
+
+func (p *pass) addTo(bucket *store.Bucket, e Entry) error {
 	if _, wanted := p.names[bucket]; !wanted {
 		return nil
 	}

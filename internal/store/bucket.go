@@ -162,8 +162,8 @@ func (b *Bucket) prove() error {
 	return nil
 }
 
-// unusable returns the error of a call to a bucket that is down; nil if it is up.
-func (b *Bucket) unusable() error {
+// Unusable returns the error of a call to a bucket that is down; nil if it is up.
+func (b *Bucket) Unusable() error {
 	if !b.down.Load() {
 		return nil
 	}

@@ -113,7 +113,7 @@ func (c *call) refused() error {
 	if c.bucket.reason() == ReasonComparing && !c.script.needsCompared() {
 		return nil
 	}
-	return c.bucket.unusable()
+	return c.bucket.Unusable()
 }
 
 // A script that was not sent, or that the server refused before it ran, is sent again after a pause: a slot moves, a

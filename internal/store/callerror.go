@@ -103,8 +103,8 @@ func (b *Bucket) Unavailable(reason string, err error) *UnavailableError {
 	}
 }
 
-// unknown is the error of a doubtful call that found nothing to do.
-func (b *Bucket) unknown() error { return b.Unavailable(connection, errUnknown) }
+// Unknown is the error of a doubtful call that found nothing to do.
+func (b *Bucket) Unknown() error { return b.Unavailable(connection, errUnknown) }
 
 // reasonOf returns the reason for UnavailableError that an error of Redis or of the connection means.
 func reasonOf(err error) string {

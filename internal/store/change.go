@@ -40,6 +40,7 @@ const changedNone, changedDead, changedOther = "none", "dead", "other"
 
 var changeErrors = map[string]error{
 	"running": ErrRunning, changedDead: ErrDead, changedOther: ErrChanged, "expires": ErrExpires,
+	"closed": ErrClosed,
 }
 
 // Change changes a job as change.lua says; it returns a nil job when the bucket has none of this id. unsafe says why no
@@ -60,7 +61,7 @@ func (b *Bucket) Change(
 	switch refused := changeErrors[result]; {
 	case o.Doubtful && result != "" && result != changedDead:
 		// The first call may have made it due, and it may have been reserved and delivered since.
-		return nil, nil, b.unknown()
+		return nil, nil, b.Unknown()
 	case result == changedNone:
 		return nil, nil, nil
 	case refused != nil:
@@ -69,7 +70,7 @@ func (b *Bucket) Change(
 	if o.Unsafe != nil {
 		unsafe = b.NotReplicated("change", topic, id, o.Unsafe)
 	}
-	if job, err = b.job(topic, reply[2], micros(reply[0])); err != nil {
+	if job, err = b.Described(topic, reply[2], micros(reply[0])); err != nil {
 		return nil, nil, err
 	}
 	job.ChangedAt, job.Revision = micros(reply[0]).Truncate(time.Millisecond), Integer(reply[1])

@@ -1,5 +1,7 @@
 package store
 
+import "time"
+
 // Every accepted change of a job takes the next revision of its bucket, a counter in the data (the key rev),
 // which the journal's line of the change records. Of two changes of a job, through any hosts, the later one has the
 // higher revision.
@@ -19,3 +21,14 @@ const (
 	MovedIn     ChangeKind = "move"  // from another shard, see Drain
 	MovedOut    ChangeKind = "leave"
 )
+
+// GroupChange is a change of a whole group in one bucket.
+type GroupChange struct {
+	Group    string
+	Topics   string // patterns, separated by spaces: only jobs of these topics
+	Shard    string
+	Bucket   int
+	Revision int64
+	Until    time.Time // closed until then; zero: the jobs up to the revision that wait or are dead were deleted
+	Via, By  string
+}

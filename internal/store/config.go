@@ -32,6 +32,8 @@ type Options struct {
 	// Changed is called with every other accepted change of jobs, after it was made and before its caller is
 	// answered: an error becomes the caller's. It may be called from several goroutines.
 	Changed func(ChangeKind, []Job) error
+	// Grouped is called with every accepted change of a whole group in a bucket, as Changed.
+	Grouped func(GroupChange) error
 	// Ended is called with every batch of endings that a shard answered, before their callers get the answer: an error
 	// fails all that were carried out by their ids, but not the ends of leases. It may be called from several
 	// goroutines.

@@ -54,7 +54,7 @@ func (b *Bucket) EndDead(ctx context.Context, c DeadCall) ([]Job, error) {
 	}
 	var jobs []Job
 	for i, v := range reply[deadHead:] {
-		job, err := b.job(c.Topic, v, micros(reply[0]))
+		job, err := b.Described(c.Topic, v, micros(reply[0]))
 		if err != nil {
 			return nil, err
 		}

@@ -53,7 +53,7 @@ func (c Clock) Most(t time.Time) time.Time { return c.Now.Add(t.Sub(c.asked)) }
 
 // Clock reads the clock of the bucket's server. On a Cluster, a command without a key goes to any node.
 func (b *Bucket) Clock(ctx context.Context) (Clock, error) {
-	if err := b.unusable(); err != nil {
+	if err := b.Unusable(); err != nil {
 		return Clock{}, err
 	}
 	asked := time.Now()

@@ -28,9 +28,9 @@ func (b *Bucket) Remove(ctx context.Context, topic, id string, m Match, d Durabi
 	switch was := Text(reply[0]); {
 	case o.Doubtful && was == "":
 		r.Gone = &Job{Topic: topic, ID: id, Shard: b.shard.name, Revision: Integer(reply[2])}
-		return r, b.unknown()
+		return r, b.Unknown()
 	case o.Doubtful && was == changedOther:
-		return r, b.unknown()
+		return r, b.Unknown()
 	case was == changedOther:
 		return r, fmt.Errorf("delete %s/%s: %w", topic, id, ErrChanged)
 	case was != "" && was != string(Finished):

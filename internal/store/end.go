@@ -273,7 +273,7 @@ func (b *Bucket) ended(e *End, v []any, now time.Time, revision int64, doubtful 
 	case d.State != "":
 		d.Revision = revision
 	case doubtful && e.Verb != Extend:
-		d.Err = b.unknown()
+		d.Err = b.Unknown()
 	case e.Lease != nil:
 		d.Err = fmt.Errorf("%s/%s: %w", d.Topic, d.ID, ErrLease)
 	case d.Was == "":
@@ -295,7 +295,7 @@ func (b *Bucket) ended(e *End, v []any, now time.Time, revision int64, doubtful 
 	if v[5] == "" {
 		return d
 	}
-	if job, err := b.job(d.Topic, v[5], now); err == nil {
+	if job, err := b.Described(d.Topic, v[5], now); err == nil {
 		job.Revision, job.Via = revision, e.Via
 		d.Job = job
 	}

@@ -27,8 +27,8 @@ func described(v any) (d description, err error) {
 	return description{Text(list[0]), Text(list[1]), Text(list[3]), list[2], list[4]}, nil
 }
 
-// job decodes a job's description as it was at now.
-func (b *Bucket) job(topic string, v any, now time.Time) (*Job, error) {
+// Described decodes a job's description as it was at now.
+func (b *Bucket) Described(topic string, v any, now time.Time) (*Job, error) {
 	d, err := described(v)
 	if err != nil {
 		return nil, fmt.Errorf("describe a job of %s: %w", topic, err)
@@ -109,7 +109,7 @@ func (b *Bucket) Read(ctx context.Context, refs []Ref) (jobs []*Job, now time.Ti
 		if description == "" {
 			continue
 		}
-		job, failed := b.job(refs[i].Topic, description, now)
+		job, failed := b.Described(refs[i].Topic, description, now)
 		if failed != nil {
 			err = failed
 			continue

@@ -21,6 +21,8 @@ import (
 //	finh             ZSET: the same of topics that remember for a duration
 //	b:TOPIC/ID       STRING: a body that is too long for its record
 //	a:TOPIC/ID       LIST: the last attempts of a job as JSON
+//	g:GROUP          HASH: TOPIC/ID of the live jobs of a group; the value is empty
+//	x:GROUP          HASH: who closed a group: topic patterns → until when (ms)
 //	q:PRIORITY       ZSET: topics with due jobs by turn; turn counts the turns
 //	next             ZSET: topics by their next event (ms): a job that falls due, a lease that ends, …
 //	c:TOPIC          HASH: a topic's settings, and the state of its window, rate and breaker; see shared/topic.lua

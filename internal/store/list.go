@@ -37,7 +37,7 @@ func (b *Bucket) List(
 // listed decodes descriptions of jobs, and leaves out those that are in another state.
 func (b *Bucket) listed(topic string, state State, descriptions []any, now time.Time) (jobs []Job) {
 	for _, d := range descriptions {
-		job, err := b.job(topic, d, now)
+		job, err := b.Described(topic, d, now)
 		if err != nil {
 			b.shard.log.Warn("a job cannot be listed", "topic", topic, "error", err)
 			continue

@@ -240,6 +240,10 @@ func (b *Bucket) pushed(pushes []Push, o Reply) ([]Result, error) {
 		if !ok || n < 1 || int(n) > len(pushes) {
 			return nil, ErrReply
 		}
+		if p := &pushes[n-1]; d[1] == "closed" {
+			results[n-1] = Result{Err: fmt.Errorf("push %s/%s into group %s: %w", p.Topic, p.ID, p.Group, ErrClosed)}
+			continue
+		}
 		results[n-1] = b.duplicate(&pushes[n-1], results[n-1].Job, d[1] == "replaced", d[2], now, o.Doubtful)
 	}
 	return results, nil
@@ -250,7 +254,7 @@ func (b *Bucket) duplicate(p *Push, stored Job, replaced bool, existing any, now
 	if replaced {
 		return Result{Job: stored, Duplicate: !again}
 	}
-	job, err := b.job(p.Topic, existing, now)
+	job, err := b.Described(p.Topic, existing, now)
 	if err != nil {
 		return Result{Err: err}
 	}
@@ -273,7 +277,7 @@ func (b *Bucket) fresh(p *Push, due, now time.Time) Job {
 	j := Job{
 		Topic: p.Topic, ID: p.ID, Shard: b.shard.name, State: Ready, Priority: p.Priority, Order: p.Order, TTR: p.TTR,
 		MaxAttempts: p.MaxAttempts, CreatedAt: created, DueAt: due, ExpiresAt: p.ExpiresAt, Headers: p.Headers,
-		Retry: p.Retry,
+		Retry: p.Retry, Group: p.Group,
 	}
 	if p.TTL > 0 {
 		j.ExpiresAt = now.Add(p.TTL.Truncate(time.Millisecond)).Truncate(time.Millisecond)

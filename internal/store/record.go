@@ -121,6 +121,8 @@ func (r *record) into(j *Job) error {
 			for ms := range strings.SplitSeq(value, ",") {
 				j.Retry = append(j.Retry, time.Duration(Number(ms))*time.Millisecond)
 			}
+		case "group":
+			j.Group = unescape(value)
 		case "expires":
 			j.ExpiresAt = millisOf(value)
 		case "type":
@@ -161,6 +163,9 @@ func appendPairs(b []byte, p *Push) []byte {
 			b = append(b, ',')
 		}
 		b = strconv.AppendInt(b, max(ceilDelay(wait), 0), 10)
+	}
+	if p.Group != "" {
+		b = append(append(b, " group="...), Escape(p.Group)...)
 	}
 	if p.ContentType != "" {
 		b = append(append(b, " type="...), Escape(p.ContentType)...)
@@ -224,6 +229,7 @@ func (j *Job) Pushed() *Push {
 	return &Push{
 		Topic: j.Topic, ID: j.ID, Body: j.Body, ContentType: j.ContentType, Priority: j.Priority, Order: j.Order,
 		TTR: j.TTR, MaxAttempts: j.MaxAttempts, ExpiresAt: j.ExpiresAt, Headers: j.Headers, Retry: j.Retry,
+		Group: j.Group,
 	}
 }
 

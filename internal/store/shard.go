@@ -180,7 +180,7 @@ func (s *Shard) Proven() (err error) {
 	for _, n := range rand.Perm(len(s.buckets)) {
 		switch b := s.buckets[n]; {
 		case b.IsDown():
-			err = b.unusable()
+			err = b.Unusable()
 		case b.provenLately():
 			return nil
 		default:

@@ -127,7 +127,7 @@ func (b *Bucket) takesNone() error {
 	case b.reason() == ReasonComparing: // it waits for that
 		return nil
 	}
-	return b.unusable()
+	return b.Unusable()
 }
 
 // takeBatch is one call of the take script, and its repetition after a lost answer: otherwise its jobs would count an

@@ -48,6 +48,7 @@ type Push struct {
 	ExpiresAt   time.Time         // replaces TTL when not zero
 	Headers     map[string]string // the job's own
 	Retry       []time.Duration   // waits between attempts, MaxWaits at most; the last repeats. nil: the topic's
+	Group       string            // which can be cancelled together; empty: none
 	OnDuplicate OnDuplicate
 	Again       bool   // a finished job of the id does not count as a duplicate
 	Fresh       bool   // NewID has just made the ID, so no shard can have it yet
@@ -78,6 +79,7 @@ type Job struct {
 	ExpiresAt   time.Time     // zero: it does not expire
 	Headers     map[string]string
 	Retry       []time.Duration // nil: the topic's
+	Group       string          // empty: none
 	CreatedAt   time.Time
 	ChangedAt   time.Time // by the shard's clock; only of a job that Change or RunNow returns
 	Revision    int64     // of the change that returns the job (see changes.go); 0 if it was only read
@@ -169,6 +171,7 @@ var (
 	ErrDead      = errors.New("the job is dead")
 	ErrChanged   = errors.New("the job was changed meanwhile") // it has none of the ETags of a Match
 	ErrCursor    = errors.New("the cursor is not one that a list gave")
+	ErrClosed    = errors.New("the group is closed")
 	// ErrTooFar is the error of a due time beyond MaxDelay.
 	ErrTooFar = errors.New("the due time is too far ahead")
 	// ErrExpires is the error of a due time at which the job would have expired.

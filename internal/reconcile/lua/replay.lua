@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- With: server, record, topic, totals, order, wait, remove, dead, copy, lines.
+-- With: server, record, topic, totals, order, wait, group, remove, dead, copy, lines.
 -- Applies lines of a journal to the bucket: of all changes of a job the one with the highest revision decides, in
 -- whatever order and from however many hosts their lines come.
 -- KEYS[1] the bucket's prefix.
@@ -7,7 +7,8 @@
 --         kind, revision, topic, id, creation in ms, record, body if it has a key of its own, else '', when the job
 --         died in ms, or '', why, number of attempts, and these. Kinds: 'stored' (the whole job), 'adopted' (one of a
 --         former shard, stored if there is none), 'deleted', 'delivered', 'died', 'cleared' (the jobs of a topic,
---         which drop.lua deletes).
+--         which drop.lua deletes), 'cancelled' (those of a group, which cancelgroup.lua deletes), 'closed' (a group
+--         is, until 'died'); groups are escaped ids, and their topics patterns.
 -- Returns for each the effect: 'stored', 'replaced', 'removed', 'buried', or '' for none.
 -- Keeps   the same lines again change nothing. A full Redis stores what it has lost, since it would never open
 --         otherwise; by hand, when many jobs of former shards may be stored, it refuses the whole script.

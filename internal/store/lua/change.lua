@@ -1,19 +1,21 @@
 #!lua
--- With: record, topic, totals, order, wait, remove, dead, describe.
+-- With: record, topic, totals, order, wait, group, remove, dead, describe.
 -- Changes a waiting job, or makes a job due now.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    topic, id, allowed etags (see matches), 'change' or 'run', then for a change: due time ('' unchanged, '+ms'
 --         from now, or 'ms'), priority ('' unchanged), '1' with a new body, that body.
 -- Returns {now in µs, revision (0 when nothing was changed), 'none' (no such job), 'running', 'dead', 'other' (other
---         etag), 'expires' (it would expire before it is due) or the description of the job as it is now}. A run of a
---         ready or running job has a revision, too: the same call may have made it due before, and its answer was
---         lost. For a running job it is the reservation's.
+--         etag), 'closed' (a job of a closed group, to be made due), 'expires' (it would expire
+--         before it is due) or the description of the job as it is now}. A run of a ready or running job has a
+--         revision, too: the same call may have made it due before, and its answer was lost. For a running job it is
+--         the reservation's.
 -- Keeps   a changed job keeps its attempts and its creation time.
 local LONG = 448
 local topic, id, dueNow, when = ARGV[1], ARGV[2], ARGV[4] == 'run', ARGV[5]
 local job = find(topic, id)
 if not job or job.state == 'done' then return {micros, 0, 'none'} end
 if not matches(ARGV[3], job) then return {micros, 0, 'other'} end
+if dueNow and closed(get(job, 'group'), topic) then return {micros, 0, 'closed'} end
 if job.state == 'running' then
   if not dueNow then return {micros, 0, 'running'} end
   return {micros, tonumber(job.revision), describe(topic, id, job, true)}

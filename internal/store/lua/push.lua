@@ -1,13 +1,13 @@
 #!lua
--- With: record, topic, totals, order, wait, remove, describe.
+-- With: record, topic, totals, order, wait, group, remove, describe.
 -- Stores jobs.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    how many jobs; then runs of jobs of one topic: the topic, how many, then seven for each job: id; what to do
 --         when the id exists ('keep', 'replace', 'refuse', or 'resend': refuse, but not for a finished job); due time
 --         ('+ms' from now, or 'ms'); priority; pairs of the record, each after a space; when it expires ('' never,
 --         '+ms' or 'ms'); body.
--- Returns {now in µs, revision of the first job, then for each job whose id existed: its number from 1, 'kept' or
---         'replaced', description or ''}.
+-- Returns {now in µs, revision of the first job, then for each job whose id existed, or whose group is closed: its
+--         number from 1, 'kept', 'replaced' or 'closed', description or ''}.
 -- Keeps   a job's record is stored with its entry in w or f. No flag: a full Redis refuses the script before it writes.
 local LONG = 448 -- bytes of pairs and body; a longer body gets a key of its own
 local out, number = {micros, 0}, 0
@@ -41,6 +41,11 @@ local function store(topic, k)
   local id, at, body = ARGV[k], instant(ARGV[k + 2]) + number % 1000, ARGV[k + 6]
   local job = {priority = ARGV[k + 3], more = ARGV[k + 4]}
   if ARGV[k + 5] ~= '' then job.more = job.more .. ' expires=' .. text(math.floor(instant(ARGV[k + 5]) / 1000)) end
+  if closed(get(job, 'group'), topic) then
+    number = number + 1
+    out[#out + 1], out[#out + 2], out[#out + 3] = number, 'closed', ''
+    return false
+  end
   local long = #job.more + #body > LONG
   local record = string.format('waiting %s %d %d 0 %d', job.priority, math.floor(at / 1000), now, out[2] + number)
     .. job.more .. (long and ' long=1\n' or '\n' .. body)
@@ -52,6 +57,7 @@ local function store(topic, k)
     call('HSET', key, id, record)
   end
   if long then call('SET', P .. 'b:' .. topic .. '/' .. id, body) end
+  join(topic, id, job)
   file(topic, id, job, at)
   return true
 end

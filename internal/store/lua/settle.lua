@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- With: record, topic, totals, order, wait, remove, dead, describe, finished, accept, flow, verbs.
+-- With: record, topic, totals, order, wait, group, remove, dead, describe, finished, accept, flow, verbs.
 -- Ends or extends leases, and does the same with jobs that are named by their ids.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    how many jobs; then runs of jobs of one topic: the topic, how many, then nine for each job: id; token of its
@@ -42,7 +42,11 @@ local function settle(topic, k, record)
     set(job, 'order', string.match(place, '%d+$'))
   end
   local at
-  out[n + 1], at = verbs[verb](topic, id, job, tonumber(ms), reason, line)
+  if verb ~= 'done' and verb ~= 'extend' and get(job, 'cancelled') then
+    out[n + 1], at = withdraw(topic, id, job, verb)
+  else
+    out[n + 1], at = verbs[verb](topic, id, job, tonumber(ms), reason, line)
+  end
   out[n + 3], out[n + 5] = at or 0, job.attempts .. ''
   ended[id] = out[n + 1]
   if token == '' and verb == 'release' then out[n + 6] = describe(topic, id, job, true) end

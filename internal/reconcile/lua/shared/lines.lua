@@ -23,7 +23,8 @@ local function stored(line)
   local job, new = find(topic, id), parse(line.record)
   local last = endOf(line)
   local newest = job and job.revision or mode == 'compare' and run.after or 0
-  if line.revision <= math.max(newest, call('HGET', RV, topic) or 0) then return '' end
+  local gone = math.max(call('HGET', RV, topic) or 0, cancelledUpTo(get(new, 'group'), topic))
+  if line.revision <= math.max(newest, gone) then return '' end
   -- A later job of this id that died: then this one had ended before it was pushed.
   local ended = last.revision >= line.revision
   if ended and (last.kind ~= 'died' or last.created ~= new.created) then return '' end
@@ -81,5 +82,17 @@ local function cleared(line)
   return ''
 end
 
+-- Lines about groups have the topic patterns as their topic, and the group as their id.
+local function cancelled(line)
+  if not dry then noteCancelled(line.id, line.topic, line.revision) end
+  return ''
+end
+
+local function groupClosed(line)
+  local ends = tonumber(line.died)
+  if not dry and ends > now then close(line.id, line.topic, ends) end
+  return ''
+end
+
 local kinds = {stored = stored, adopted = stored, deleted = replayEnd, delivered = replayEnd, died = replayEnd,
-  cleared = cleared}
+  cleared = cleared, cancelled = cancelled, closed = groupClosed}

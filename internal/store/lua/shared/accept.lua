@@ -16,6 +16,7 @@ local function accept(topic, id, job, line)
     set(job, 'long', nil)
     set(job, 'bodygone', 1)
   end
+  leaveGroup(topic, id, job)
   job.state, job.attempts = 'done', job.attempts + 1
   run.kept[#run.kept + 1] = id
   run.kept[#run.kept + 1] = render(job, ' last=' .. line)

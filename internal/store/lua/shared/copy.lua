@@ -4,6 +4,7 @@ local function copy(topic, id, job, long, died, reason)
   if long ~= '' then call('SET', P .. 'b:' .. topic .. '/' .. id, long) end
   count(topic, 'pushed', 1)
   call('SADD', P .. 'topics', topic)
+  join(topic, id, job)
   if died ~= '' then return die(topic, id, job, reason, died * 1000) end
   write(topic, id, job)
   file(topic, id, job, nextOf(job) * 1000)

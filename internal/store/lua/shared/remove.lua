@@ -79,6 +79,7 @@ local function clear(topic, id, job)
   if run.before ~= '' and job.created - 60000 <= EPOCH + run.before / RATE then override(topic, id) end
   if get(job, 'long') then call('UNLINK', P .. 'b:' .. topic .. '/' .. id) end
   if tried(job) then call('UNLINK', P .. 'a:' .. topic .. '/' .. id) end
+  leaveGroup(topic, id, job)
 end
 
 local function remove(topic, id, job)

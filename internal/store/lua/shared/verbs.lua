@@ -64,6 +64,13 @@ function verbs.lapse(topic, id, job, ms, reason, line)
   return verbs[isLast(topic, job) and 'bury' or 'retry'](topic, id, job, 0, reason, line)
 end
 
+-- Deletes a job whose group was cancelled while it ran, instead of letting it wait again or die.
+local function withdraw(topic, id, job, verb)
+  if verb == 'lapse' and tonumber(call('ZSCORE', P .. 'l:' .. topic, id) or 0) > now then return '' end
+  delete(topic, id, job)
+  return 'gone', now
+end
+
 function verbs.snooze(topic, id, job, ms, _, line)
   takeOut(topic, id, job)
   set(job, 'snoozes', (get(job, 'snoozes') or 0) + 1)
@@ -75,6 +82,7 @@ end
 -- A dead job keeps its attempts, as in older protocols, and gets one more line, which says why it was released.
 function verbs.release(topic, id, job, ms, _, line)
   local was, attempts = job.state, job.attempts
+  if was == 'dead' and closed(get(job, 'group'), topic) then return '' end
   takeOut(topic, id, job)
   if was == 'dead' then
     redrive(topic, id, job)

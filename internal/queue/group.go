@@ -1,0 +1,223 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/wakecall/wakecall/internal/store"
+)
+
+// Jobs of a group can be cancelled together, whatever their topics are. Each bucket knows the members that it holds
+// (the key g:GROUP), so a group is the union of what all buckets know. Who acts on a group names the topics that it may
+// touch, as patterns; other members do not count for it.
+
+// groupStep is how many members of a group one call of a script visits.
+const groupStep = 500
+
+// GroupCounts are the live jobs of a group.
+type GroupCounts struct{ Delayed, Ready, Running, Dead int }
+
+// Group is what is known of a group.
+type Group struct {
+	Counts      GroupCounts
+	Jobs        []store.Job // in the order of their due times; at most as many as were asked for
+	ClosedUntil time.Time   // zero: it takes jobs of all the topics
+}
+
+// Group reads a group: its jobs of the given topics, up to limit of them, without long bodies. A group without jobs is
+// no error. With a *PartialError it is without the shards that did not answer.
+func (q *Queue) Group(ctx context.Context, group string, topics []string, limit int) (g Group, err error) {
+	now := time.Time{}
+	err = q.Shards.EachBucket(func(b *store.Bucket) error {
+		for cursor := "0"; ; {
+			reply, err := b.CallList(ctx, -1, groupScript, store.Escape(group), strings.Join(topics, " "), cursor,
+				groupStep, max(0, limit-len(g.Jobs)))
+			if err != nil {
+				return err
+			}
+			if len(reply) < groupHead || len(reply)%2 != groupHead%2 {
+				return store.ErrReply
+			}
+			now = time.UnixMicro(store.Integer(reply[0]))
+			if until := store.Millis(reply[2]); until.After(g.ClosedUntil) && until.After(now) {
+				g.ClosedUntil = until
+			}
+			for i, n := range []*int{&g.Counts.Delayed, &g.Counts.Ready, &g.Counts.Running, &g.Counts.Dead} {
+				*n += int(store.Integer(reply[3+i]))
+			}
+			for pair := range slices.Chunk(reply[groupHead:], 2) {
+				job, err := b.Described(store.Text(pair[0]), pair[1], now)
+				if err != nil {
+					return err
+				}
+				g.Jobs = append(g.Jobs, *job)
+			}
+			if cursor = store.Text(reply[1]); cursor == "0" {
+				return nil
+			}
+		}
+	})
+	slices.SortFunc(g.Jobs, func(a, b store.Job) int { return a.DueAt.Compare(b.DueAt) })
+	return g, err
+}
+
+// groupHead is the length of group.lua's reply before the descriptions.
+const groupHead = 7
+
+// Cancelled says what cancelling a group did.
+type Cancelled struct {
+	Deleted int
+	Running int // they go on; one that fails is deleted then
+}
+
+// CancelGroup deletes the waiting and dead jobs of a group that belong to the given topics. After it returns without an
+// error, no callback of the deleted ones starts. With closeFor it first closes the group for these topics: until then
+// pushes, runs and re-drives of its jobs have ErrClosed. It changes nothing unless all shards are up: otherwise, and
+// when a shard fails meanwhile, the error is an *UnavailableError, and it may be called again.
+func (q *Queue) CancelGroup(
+	ctx context.Context, group string, topics []string, closeFor time.Duration,
+) (c Cancelled, err error) {
+	patterns := strings.Join(topics, " ")
+	if err := q.Shards.allUp(); err != nil {
+		return c, fmt.Errorf("cancel group %s: %w", group, err)
+	}
+	if closeFor > 0 {
+		if err := q.closeGroup(ctx, group, patterns, closeFor); err != nil {
+			return c, fmt.Errorf("close group %s: %w", group, err)
+		}
+	}
+	name := store.NewID()
+	var errs []error
+	for _, b := range q.Shards.Buckets() {
+		one, err := q.cancelIn(ctx, b, group, patterns, name)
+		c.Deleted, c.Running, errs = c.Deleted+one.Deleted, c.Running+one.Running, append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return c, fmt.Errorf("cancel group %s: %w", group, err)
+	}
+	return c, nil
+}
+
+// allUp returns why a shard cannot be asked.
+func (s *Shards) allUp() error {
+	for _, one := range *s.all.Load() {
+		for _, b := range one.Buckets() {
+			if err := b.Unusable(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// closeGroup closes a group in every bucket before anything is deleted: a push that is accepted afterwards would
+// outlive the cancellation.
+func (q *Queue) closeGroup(ctx context.Context, group, patterns string, d time.Duration) error {
+	for _, b := range q.Shards.Buckets() {
+		reply, err := b.CallList(ctx, 2, closeGroupScript, store.Escape(group), patterns, max(1, d.Milliseconds()))
+		if err != nil {
+			return err
+		}
+		err = q.recordGroup(ctx, b, group, patterns, store.Integer(reply[1]), store.Millis(reply[0]))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// OpenGroup ends a closing of a group before its time.
+func (q *Queue) OpenGroup(ctx context.Context, group string, topics []string) error {
+	return q.Shards.EachBucket(func(b *store.Bucket) error {
+		_, err := b.CallList(ctx, 2, closeGroupScript, store.Escape(group), strings.Join(topics, " "), 0)
+		return err
+	})
+}
+
+// cancelIn cancels a group in one bucket, in steps. When the reply of a later step was lost, it begins again, as drop
+// does.
+func (q *Queue) cancelIn(
+	ctx context.Context, b *store.Bucket, group, patterns, name string,
+) (c Cancelled, err error) {
+	doubtful := false
+	first := int64(0)
+	for cursor := "0"; ; {
+		o, err := b.Call(ctx, cancelGroupScript, store.Escape(group), patterns, cursor, groupStep, name, first, "")
+		if err != nil {
+			return c, err
+		}
+		reply := store.Values(o.Value)
+		if len(reply) < cancelHead || (len(reply)-cancelHead)%3 != 0 {
+			return c, store.ErrReply
+		}
+		revision := store.Integer(reply[3])
+		c.Deleted, c.Running = c.Deleted+int(store.Integer(reply[1])), c.Running+int(store.Integer(reply[2]))
+		doubtful = doubtful || o.Doubtful
+		if first == 0 && (c.Deleted > 0 || store.Text(reply[0]) != "0" || o.Doubtful) {
+			err = q.recordGroup(ctx, b, group, patterns, revision, time.Time{})
+		} else {
+			err = q.record(ctx, store.Deleted, newerMembers(b, reply[cancelHead:], revision)...)
+		}
+		if err != nil {
+			return c, err
+		}
+		cursor = store.Text(reply[0])
+		switch {
+		case o.Doubtful && first > 0:
+			first, cursor = 0, "0"
+		case cursor == "0" && doubtful:
+			return c, b.Unknown()
+		case cursor == "0":
+			return c, nil
+		case first == 0:
+			first = revision
+		}
+	}
+}
+
+// cancelHead is the length of cancelgroup.lua's reply before the newer jobs.
+const cancelHead = 4
+
+func newerMembers(b *store.Bucket, list []any, revision int64) (jobs []store.Job) {
+	for one := range slices.Chunk(list, 3) {
+		jobs = append(jobs, store.Job{
+			Topic: store.Text(one[0]), ID: store.Text(one[1]), Shard: b.Name(), Revision: revision,
+			CreatedAt: time.UnixMilli(store.Number(store.Text(one[2]))).UTC(),
+		})
+	}
+	return jobs
+}
+
+func (q *Queue) recordGroup(
+	ctx context.Context, b *store.Bucket, group, patterns string, revision int64, until time.Time,
+) error {
+	if q.opts.Grouped == nil {
+		return nil
+	}
+	err := q.opts.Grouped(store.GroupChange{
+		Group: group, Topics: patterns, Shard: b.Name(), Bucket: b.Number(), Revision: revision, Until: until,
+		Via: store.ViaOf(ctx), By: store.ByOf(ctx),
+	})
+	if err != nil {
+		return &store.UnavailableError{Reason: "journal", RetryAfter: time.Second, Err: err}
+	}
+	return nil
+}
+
+// CancelUpTo deletes the jobs of a group in one bucket up to a revision, as a line of a journal says that was replayed.
+func CancelUpTo(ctx context.Context, b *store.Bucket, group, patterns string, revision int64) error {
+	for cursor := "0"; ; {
+		reply, err := b.CallList(ctx, cancelHead, cancelledScript, store.Escape(group), patterns, cursor, groupStep,
+			"journal", "", revision)
+		if err != nil {
+			return err
+		}
+		if cursor = store.Text(reply[0]); cursor == "0" {
+			return nil
+		}
+	}
+}

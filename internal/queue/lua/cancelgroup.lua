@@ -1,0 +1,48 @@
+#!lua flags=allow-oom
+-- With: record, topic, totals, order, wait, group, remove.
+-- Deletes the waiting and dead jobs of a group that belong to some topics, a step at a time. Running ones go on; one
+-- that fails is deleted then, see settle.lua.
+-- KEYS[1] the bucket's prefix.
+-- ARGV    group, topic patterns, cursor ('0' in the first step), about how many jobs, name of the cancellation,
+--         revision of the first step ('0' in the first step, '' to take none), highest revision of jobs that are
+--         deleted ('' any).
+-- Returns {cursor ('0' at the end), how many were deleted, how many run, revision of this step, then topic, id and
+--         creation in ms of each deleted job that is newer than the first step}.
+-- Keeps   as drop.lua: the journal gets the first step as the deletion of all these jobs up to its revision, and each
+--         newer job that a later step deletes by itself.
+local group, patterns, name, first = ARGV[1], ARGV[2], ARGV[5], tonumber(ARGV[6])
+local most = tonumber(ARGV[7]) or math.huge
+local page = call('HSCAN', P .. 'g:' .. group, ARGV[3], 'COUNT', ARGV[4])
+local out = {page[1], 0, 0, first and call('INCR', P .. 'rev') or 0}
+
+-- Marks a running job. Its token stays its last pair.
+local function mark(topic, id, job)
+  if get(job, 'cancelled') == name then return end
+  local token = get(job, 'token')
+  set(job, 'token', nil)
+  set(job, 'cancelled', name)
+  set(job, 'token', token)
+  write(topic, id, job)
+  out[3] = out[3] + 1
+end
+
+local function cancel(topic, id)
+  local job = find(topic, id)
+  if not job or job.state == 'done' or get(job, 'group') ~= group then
+    return call('HDEL', P .. 'g:' .. group, topic .. '/' .. id)
+  end
+  if job.state == 'running' then return mark(topic, id, job) end
+  if tonumber(job.revision) > most then return end
+  if first and first > 0 and tonumber(job.revision) > first then
+    out[#out + 1], out[#out + 2], out[#out + 3] = topic, id, job.created
+  end
+  out[2] = out[2] + 1
+  delete(topic, id, job)
+end
+
+for i = 1, #page[2], 2 do
+  local topic, id = string.match(page[2][i], '^([^/]*)/(.*)$')
+  if within(patterns, topic) then cancel(topic, id) end
+end
+if run.before ~= '' and first == 0 then noteCancelled(group, patterns, tonumber(run.before)) end
+return out

@@ -1,0 +1,59 @@
+-- Groups of jobs, see the pair group. g:GROUP has the live jobs of a group in this bucket, as TOPIC/ID. x:GROUP has who
+-- closed the group: topic patterns, separated by spaces → until when, in ms.
+
+-- Whether one of the patterns has a topic: a pattern ends with * or is the name of a topic.
+local function within(patterns, topic)
+  for begin, open in string.gmatch(patterns, '([^%s*]*)(%*?)') do
+    if topic == begin or open == '*' and string.sub(topic, 1, #begin) == begin then return true end
+  end
+  return false
+end
+
+run.closed = {}
+-- Whether a group is closed for jobs of a topic.
+local function closed(group, topic)
+  if not group then return false end
+  run.closed[group] = run.closed[group] or call('HGETALL', P .. 'x:' .. group)
+  local marks = run.closed[group]
+  for i = 1, #marks, 2 do
+    if tonumber(marks[i + 1]) > now and within(marks[i], topic) then return true end
+  end
+  return false
+end
+
+local function join(topic, id, job)
+  local group = get(job, 'group')
+  if group then call('HSET', P .. 'g:' .. group, topic .. '/' .. id, '') end
+end
+
+local function leaveGroup(topic, id, job)
+  local group = get(job, 'group')
+  if group then call('HDEL', P .. 'g:' .. group, topic .. '/' .. id) end
+end
+
+-- Closes a group for topics until a time.
+local function close(group, patterns, ends)
+  local key = P .. 'x:' .. group
+  ends = math.max(ends, tonumber(call('HGET', key, patterns) or 0))
+  call('HSET', key, patterns, text(ends))
+  if call('PEXPIRETIME', key) < ends then call('PEXPIREAT', key, text(ends)) end
+  return ends
+end
+
+-- Cancelled groups whose jobs may come back from journals are in rv, too: *GROUP → {topic patterns → revision}.
+local function cancellations(group) return cjson.decode(call('HGET', P .. 'rv', '*' .. group) or '{}') end
+
+local function noteCancelled(group, patterns, revision)
+  local all = cancellations(group)
+  all[patterns] = math.max(revision, all[patterns] or 0)
+  call('HSET', P .. 'rv', '*' .. group, cjson.encode(all))
+end
+
+-- Up to which revision the jobs of a topic in a group were deleted with it.
+local function cancelledUpTo(group, topic)
+  local most = 0
+  for patterns, revision in pairs(group and cancellations(group) or {}) do
+    if within(patterns, topic) then most = math.max(most, revision) end
+  end
+  return most
+end
