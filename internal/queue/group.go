@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,82 +72,94 @@ const groupHead = 7
 // Cancelled says what cancelling a group did.
 type Cancelled struct {
 	Deleted int
-	Running int // they go on; one that fails is deleted then
+	Running int      // they go on; one that fails is deleted then
+	Pending []string // shards that did not answer: they carry it out before their jobs are called again
 }
 
 // CancelGroup deletes the waiting and dead jobs of a group that belong to the given topics. After it returns without an
 // error, no callback of the deleted ones starts. With closeFor it first closes the group for these topics: until then
-// pushes, runs and re-drives of its jobs have ErrClosed. It changes nothing unless all shards are up: otherwise, and
-// when a shard fails meanwhile, the error is an *UnavailableError, and it may be called again.
+// pushes, runs and re-drives of its jobs have ErrClosed. It may be repeated after an *UnavailableError: a shard did not
+// answer, and no other one took the cancellation.
 func (q *Queue) CancelGroup(
 	ctx context.Context, group string, topics []string, closeFor time.Duration,
 ) (c Cancelled, err error) {
-	patterns := strings.Join(topics, " ")
-	if err := q.Shards.allUp(); err != nil {
-		return c, fmt.Errorf("cancel group %s: %w", group, err)
+	p := &pending{
+		Name: store.NewID(), Group: group, Topics: strings.Join(topics, " "),
+		Via: store.ViaOf(ctx), By: store.ByOf(ctx),
 	}
-	if closeFor > 0 {
-		if err := q.closeGroup(ctx, group, patterns, closeFor); err != nil {
-			return c, fmt.Errorf("close group %s: %w", group, err)
+	buckets, missed := q.Shards.Buckets(), []*store.Bucket(nil)
+	ask := func(what func(*store.Bucket) error) error {
+		var left []*store.Bucket
+		for _, b := range buckets {
+			err := what(b)
+			if _, away := errors.AsType[*store.UnavailableError](err); away {
+				missed = append(missed, b)
+				continue
+			}
+			if err != nil {
+				return fmt.Errorf("cancel group %s: %w", group, err)
+			}
+			left = append(left, b)
 		}
+		buckets = left
+		return nil
 	}
-	name := store.NewID()
-	var errs []error
-	for _, b := range q.Shards.Buckets() {
-		one, err := q.cancelIn(ctx, b, group, patterns, name)
-		c.Deleted, c.Running, errs = c.Deleted+one.Deleted, c.Running+one.Running, append(errs, err)
+	if closeFor > 0 { // everywhere before the first deletion: a push that is accepted afterwards would outlive it
+		err := ask(func(b *store.Bucket) error {
+			ends, err := q.closeIn(ctx, b, b.Call, p.Group, p.Topics, fmt.Sprint("+", max(1, closeFor.Milliseconds())))
+			p.Until = cmp.Or(p.Until, ends)
+			return err
+		})
+		if err != nil {
+			return c, err
+		}
+		p.Until = cmp.Or(p.Until, fmt.Sprint(time.Now().Add(closeFor).UnixMilli()))
 	}
-	if err := errors.Join(errs...); err != nil {
+	err = ask(func(b *store.Bucket) error {
+		one, err := q.cancelIn(ctx, b, b.Call, p.Group, p.Topics, p.Name)
+		c.Deleted, c.Running = c.Deleted+one.Deleted, c.Running+one.Running
+		return err
+	})
+	if err != nil || len(missed) == 0 {
+		return c, err
+	}
+	if err := q.postponeCancel(ctx, p, missed); err != nil {
 		return c, fmt.Errorf("cancel group %s: %w", group, err)
+	}
+	for _, b := range missed {
+		if !slices.Contains(c.Pending, b.Name()) {
+			c.Pending = append(c.Pending, b.Name())
+		}
 	}
 	return c, nil
 }
 
-// allUp returns why a shard cannot be asked.
-func (s *Shards) allUp() error {
-	for _, one := range *s.all.Load() {
-		for _, b := range one.Buckets() {
-			if err := b.Unusable(); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
+// caller calls a script in a bucket.
+type caller func(ctx context.Context, script *store.Script, args ...any) (store.Reply, error)
 
-// closeGroup closes a group in every bucket before anything is deleted: a push that is accepted afterwards would
-// outlive the cancellation.
-func (q *Queue) closeGroup(ctx context.Context, group, patterns string, d time.Duration) error {
-	for _, b := range q.Shards.Buckets() {
-		reply, err := b.CallList(ctx, 2, closeGroupScript, store.Escape(group), patterns, max(1, d.Milliseconds()))
-		if err != nil {
-			return err
-		}
-		err = q.recordGroup(ctx, b, group, patterns, store.Integer(reply[1]), store.Millis(reply[0]))
-		if err != nil {
-			return err
-		}
+// closeIn closes a group in a bucket, and returns until when.
+func (q *Queue) closeIn(
+	ctx context.Context, b *store.Bucket, call caller, group, patterns, until string,
+) (ends string, err error) {
+	o, err := call(ctx, closeGroupScript, store.Escape(group), patterns, until)
+	if err != nil {
+		return "", err
 	}
-	return nil
-}
-
-// OpenGroup ends a closing of a group before its time.
-func (q *Queue) OpenGroup(ctx context.Context, group string, topics []string) error {
-	return q.Shards.EachBucket(func(b *store.Bucket) error {
-		_, err := b.CallList(ctx, 2, closeGroupScript, store.Escape(group), strings.Join(topics, " "), 0)
-		return err
-	})
+	reply := store.Values(o.Value)
+	if len(reply) != 2 {
+		return "", store.ErrReply
+	}
+	return fmt.Sprint(reply[0]), q.recordGroup(ctx, b, group, patterns, store.Integer(reply[1]), store.Millis(reply[0]))
 }
 
 // cancelIn cancels a group in one bucket, in steps. When the reply of a later step was lost, it begins again, as drop
 // does.
 func (q *Queue) cancelIn(
-	ctx context.Context, b *store.Bucket, group, patterns, name string,
+	ctx context.Context, b *store.Bucket, call caller, group, patterns, name string,
 ) (c Cancelled, err error) {
-	doubtful := false
-	first := int64(0)
-	for cursor := "0"; ; {
-		o, err := b.Call(ctx, cancelGroupScript, store.Escape(group), patterns, cursor, groupStep, name, first, "")
+	first, cursor, doubtful := int64(0), "0", false
+	for {
+		o, err := call(ctx, cancelGroupScript, store.Escape(group), patterns, cursor, groupStep, name, first, "")
 		if err != nil {
 			return c, err
 		}
@@ -154,27 +167,27 @@ func (q *Queue) cancelIn(
 		if len(reply) < cancelHead || (len(reply)-cancelHead)%3 != 0 {
 			return c, store.ErrReply
 		}
-		revision := store.Integer(reply[3])
-		c.Deleted, c.Running = c.Deleted+int(store.Integer(reply[1])), c.Running+int(store.Integer(reply[2]))
-		doubtful = doubtful || o.Doubtful
-		if first == 0 && (c.Deleted > 0 || store.Text(reply[0]) != "0" || o.Doubtful) {
-			err = q.recordGroup(ctx, b, group, patterns, revision, time.Time{})
-		} else {
+		cursor = store.Text(reply[0])
+		deleted, running, revision := store.Integer(reply[1]), store.Integer(reply[2]), store.Integer(reply[3])
+		c.Deleted, c.Running, doubtful = c.Deleted+int(deleted), c.Running+int(running), doubtful || o.Doubtful
+		switch {
+		case first > 0:
 			err = q.record(ctx, store.Deleted, newerMembers(b, reply[cancelHead:], revision)...)
+		case deleted+running > 0 || cursor != "0" || doubtful: // otherwise there is no group here
+			err = q.recordGroup(ctx, b, group, patterns, revision, time.Time{})
 		}
 		if err != nil {
 			return c, err
 		}
-		cursor = store.Text(reply[0])
 		switch {
 		case o.Doubtful && first > 0:
 			first, cursor = 0, "0"
-		case cursor == "0" && doubtful:
+		case cursor != "0":
+			first = cmp.Or(first, revision)
+		case doubtful: // the first call may have deleted some that are not counted
 			return c, b.Unknown()
-		case cursor == "0":
+		default:
 			return c, nil
-		case first == 0:
-			first = revision
 		}
 	}
 }

@@ -36,7 +36,8 @@ func Open(o store.Options) *Queue {
 		o.Pace = &store.DefaultPace
 	}
 	q := &Queue{opts: o}
-	q.Shards = newShards(o, func(ctx context.Context, s *store.Shard) error { return q.syncTopics(ctx, nil, s) })
+	resync := func(ctx context.Context, s *store.Shard) error { return q.syncTopics(ctx, nil, s) }
+	q.Shards = newShards(o, resync, q.catchUp)
 	return q
 }
 

@@ -19,6 +19,7 @@ var (
 		luaFiles, store.Row{Name: "clear", File: "drop", Guard: store.GuardNone, Lost: store.LostDoubt})
 
 	groupScript       = store.Declare(luaFiles, store.Row{Name: "group"})
+	pendScript        = store.Declare(luaFiles, store.Row{Name: "pend"})
 	closeGroupScript  = store.Declare(luaFiles, store.Row{Name: "closegroup", Deadline: true})
 	cancelGroupScript = store.Declare(luaFiles, store.Row{Name: "cancelgroup", Deadline: true, Lost: store.LostDoubt})
 	cancelledScript   = store.Declare(luaFiles, store.Row{

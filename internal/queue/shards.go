@@ -19,12 +19,13 @@ import (
 
 // Shards are the shards of the registry that are not offline. Its methods may be called from any goroutine.
 type Shards struct {
-	opts   store.Options
-	resync func(context.Context, *store.Shard) error // sets the topics' limits on a shard again
-	all    atomic.Pointer[[]*store.Shard]            // by name
-	names  atomic.Pointer[map[string]string]         // identity → name, for all shards of the registry
-	active atomic.Pointer[[]*store.Shard]            // read at once: one by one, all may seem inactive
-	turn   atomic.Uint64                             // counts calls of Divide: each begins with another shard
+	opts    store.Options
+	resync  func(context.Context, *store.Shard) error // sets the topics' limits on a shard again
+	catchUp func(context.Context, *store.Bucket) error
+	all     atomic.Pointer[[]*store.Shard]    // by name
+	names   atomic.Pointer[map[string]string] // identity → name, for all shards of the registry
+	active  atomic.Pointer[[]*store.Shard]    // read at once: one by one, all may seem inactive
+	turn    atomic.Uint64                     // counts calls of Divide: each begins with another shard
 
 	mu      sync.Mutex                   // guards the following and changes to the others
 	retired map[*store.Shard]*time.Timer // no longer in use, until they are closed
@@ -33,8 +34,11 @@ type Shards struct {
 // retireAfter is how long a shard that is no longer in use stays open, so that running callbacks can be settled.
 const retireAfter = time.Minute
 
-func newShards(o store.Options, resync func(context.Context, *store.Shard) error) *Shards {
-	s := &Shards{opts: o, resync: resync, retired: map[*store.Shard]*time.Timer{}}
+func newShards(
+	o store.Options, resync func(context.Context, *store.Shard) error,
+	catchUp func(context.Context, *store.Bucket) error,
+) *Shards {
+	s := &Shards{opts: o, resync: resync, catchUp: catchUp, retired: map[*store.Shard]*time.Timer{}}
 	s.all.Store(&[]*store.Shard{})
 	s.active.Store(&[]*store.Shard{})
 	return s
@@ -93,7 +97,7 @@ func (s *Shards) open(c store.ShardConfig) (*store.Shard, error) {
 	one, err := store.OpenShard(c, s.opts, store.Peers{
 		Names:  func() map[string]string { return *s.names.Load() },
 		Takers: func() int { return len(*s.active.Load()) },
-		Resync: s.resync,
+		Resync: s.resync, CatchUp: s.catchUp,
 	})
 	if err == nil && s.opts.Announced != nil {
 		one.Start(func() { one.Announcements(s.opts.Announced) })

@@ -32,8 +32,8 @@ func (r Recorder) Grouped(c store.GroupChange) error {
 		op = journal.OpClose
 	}
 	return r.Journal.Requests([]journal.RequestLine{{
-		Op: op, Group: c.Group, Topics: c.Topics, Shard: c.Shard, Bucket: c.Bucket, Revision: c.Revision, DueAt: c.Until,
-		Via: c.Via, By: c.By,
+		Op: op, Group: c.Group, Topics: c.Topics, Shard: c.Shard, Bucket: c.Bucket, Revision: c.Revision,
+		DueAt: c.Until, Via: c.Via, By: c.By,
 	}})
 }
 

@@ -121,7 +121,8 @@ const (
 )
 
 // Payloads: a comparison of the bucket began, and the bucket was opened, see reconcile/compare.go.
-const wakeComparing, wakeOpened = "C", "O"
+// The bucket holds something for another shard, see Peers.CatchUp.
+const wakeComparing, wakeOpened, wakePending = "C", "O", "P"
 
 func wakeupOf(payload string) Wakeup {
 	switch payload {

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,23 +16,25 @@ import (
 // compared holds up itself alone. All jobs of a topic in a shard are in one bucket. Its methods may be called from any
 // goroutine.
 type Bucket struct {
-	shard   *Shard
-	n       int
-	prefix  string                         // of its keys
-	checked atomic.Bool                    // its data may be used, see identity.go
-	same    atomic.Pointer[SameRedisError] // its data was found to be another shard's
-	down    atomic.Bool
-	probing atomic.Bool
-	proven  atomic.Bool  // it has answered a script since began
-	began   atomic.Int64 // Unix ms
-	since   atomic.Int64 // when it went down, Unix ms
-	logged  atomic.Bool  // that it is down
-	clock   atomic.Pointer[clockReading]
-	why     atomic.Value // error
-	pushes  [durabilities]*batch.Batcher[[]Push, []Result]
-	takes   *batch.Batcher[takeCall, Taken]
-	lost    atomic.Int32 // answers of takes that are being recovered
-	ends    *batch.Batcher[[]End, []Ended]
+	shard    *Shard
+	n        int
+	prefix   string                         // of its keys
+	checked  atomic.Bool                    // its data may be used, see identity.go
+	same     atomic.Pointer[SameRedisError] // its data was found to be another shard's
+	down     atomic.Bool
+	current  atomic.Bool // see catchUp
+	catching sync.Mutex
+	probing  atomic.Bool
+	proven   atomic.Bool  // it has answered a script since began
+	began    atomic.Int64 // Unix ms
+	since    atomic.Int64 // when it went down, Unix ms
+	logged   atomic.Bool  // that it is down
+	clock    atomic.Pointer[clockReading]
+	why      atomic.Value // error
+	pushes   [durabilities]*batch.Batcher[[]Push, []Result]
+	takes    *batch.Batcher[takeCall, Taken]
+	lost     atomic.Int32 // answers of takes that are being recovered
+	ends     *batch.Batcher[[]End, []Ended]
 
 	accepted   func([]Push, []Result) error // see Options
 	rechecking atomic.Int64                 // pushes whose fate is not known, see recheck.go
@@ -120,9 +123,13 @@ func (b *Bucket) revive() {
 	defer cancel()
 	err := b.check(ctx)
 	if err == nil {
-		_, err = b.sendOnly(ctx, probeScript, "")
+		_, err = b.SendOnly(ctx, probeScript, "")
 	}
-	if err != nil && reasonOf(err) != "full" {
+	if err == nil || reasonOf(err) == "full" {
+		b.current.Store(false)
+		err = b.catchUp(ctx)
+	}
+	if err != nil {
 		b.why.Store(fmt.Errorf("%w", err))
 		long := time.Since(time.UnixMilli(b.since.Load())) > longComparison
 		if long && b.reason() == ReasonComparing && !b.logged.Swap(true) {
@@ -139,6 +146,21 @@ func (b *Bucket) revive() {
 	if b.logged.Load() {
 		b.shard.log.Info(said, "bucket", b.n)
 	}
+}
+
+// catchUp has the queue carry out what was accepted while this process could not call the bucket, before it does again.
+func (b *Bucket) catchUp(ctx context.Context) error {
+	if b.current.Load() {
+		return nil
+	}
+	b.catching.Lock()
+	defer b.catching.Unlock()
+	if b.current.Load() || b.shard.peers.CatchUp == nil {
+		return nil
+	}
+	err := b.shard.peers.CatchUp(ctx, b)
+	b.current.Store(err == nil)
+	return err
 }
 
 // provenFor is how long an answer proves that a server takes pushes.

@@ -56,8 +56,8 @@ func (b *Bucket) CallList(ctx context.Context, n int, script *Script, args ...an
 	return list, nil
 }
 
-// sendOnly sends a script without regard to the bucket's state: for what finds out that state.
-func (b *Bucket) sendOnly(ctx context.Context, script *Script, args ...any) (Reply, error) {
+// SendOnly sends a script without regard to the bucket's state: for what finds out that state.
+func (b *Bucket) SendOnly(ctx context.Context, script *Script, args ...any) (Reply, error) {
 	c := call{bucket: b, script: script, args: args}
 	return c.send(ctx, 0)
 }
@@ -93,6 +93,9 @@ func (c *call) run(ctx context.Context) (Reply, error) {
 	began := time.Now()
 	var reply Reply
 	err := b.check(ctx)
+	if err == nil && c.script.needsCompared() {
+		err = b.catchUp(ctx)
+	}
 	if err == nil {
 		reply, err = c.send(ctx, refusedFor)
 	}

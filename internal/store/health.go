@@ -92,7 +92,7 @@ func (s *Shard) differ(ctx context.Context) (string, error) {
 	if settings == "" {
 		host = ""
 	}
-	o, err := s.buckets[0].sendOnly(ctx, settingsScript, host, settings)
+	o, err := s.buckets[0].SendOnly(ctx, settingsScript, host, settings)
 	if Forbidden(err) {
 		return "", fmt.Errorf("scripts on shard %s: %w", s.name, err)
 	}

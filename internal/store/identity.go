@@ -128,7 +128,7 @@ func (b *Bucket) identify(ctx context.Context) error {
 			args = append(args, other)
 		}
 	}
-	o, err := b.sendOnly(ctx, identifyScript, args...)
+	o, err := b.SendOnly(ctx, identifyScript, args...)
 	if err != nil {
 		return fmt.Errorf("identify shard %s: %w", b.shard.name, err)
 	}

@@ -52,6 +52,9 @@ type Peers struct {
 	Names  func() map[string]string            // of all shards of the registry, by identity
 	Takers func() int                          // how many shards accept new jobs
 	Resync func(context.Context, *Shard) error // sets the topics' limits on a shard again
+	// CatchUp carries out what other shards hold for a bucket that may be called again, and what the bucket holds for
+	// others. nil: nothing.
+	CatchUp func(context.Context, *Bucket) error
 }
 
 // OpenShard connects to a shard when it is first called; Close ends it. Error: a URL that cannot be used.

@@ -1,5 +1,6 @@
 -- Groups of jobs, see the pair group. g:GROUP has the live jobs of a group in this bucket, as TOPIC/ID. x:GROUP has who
--- closed the group: topic patterns, separated by spaces → until when, in ms.
+-- closed the group: topic patterns, separated by spaces → until when, in ms. closed has all of these, as GROUP PATTERNS,
+-- by until when: a bucket that did not answer learns them from another one.
 
 -- Whether one of the patterns has a topic: a pattern ends with * or is the name of a topic.
 local function within(patterns, topic)
@@ -31,12 +32,16 @@ local function leaveGroup(topic, id, job)
   if group then call('HDEL', P .. 'g:' .. group, topic .. '/' .. id) end
 end
 
--- Closes a group for topics until a time.
+-- Closes a group for topics until a time. Returns until when it is closed.
 local function close(group, patterns, ends)
   local key = P .. 'x:' .. group
   ends = math.max(ends, tonumber(call('HGET', key, patterns) or 0))
   call('HSET', key, patterns, text(ends))
-  if call('PEXPIRETIME', key) < ends then call('PEXPIREAT', key, text(ends)) end
+  call('ZREMRANGEBYSCORE', P .. 'closed', '-inf', now)
+  call('ZADD', P .. 'closed', text(ends), group .. ' ' .. patterns)
+  for _, k in ipairs({key, P .. 'closed'}) do
+    if call('PEXPIRETIME', k) < ends then call('PEXPIREAT', k, text(ends)) end
+  end
   return ends
 end
 

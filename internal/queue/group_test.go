@@ -1,0 +1,213 @@
+package queue_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/queue/queuetest"
+	"github.com/wakecall/wakecall/internal/store"
+	"github.com/wakecall/wakecall/test/redistest"
+	"github.com/wakecall/wakecall/test/wait"
+)
+
+// grouped is a queue of two shards that records the changes of groups.
+type grouped struct {
+	*testing.T
+	*queue.Queue
+	redis [2]*redistest.Server
+	mu    sync.Mutex
+	lines []store.GroupChange
+}
+
+func newGrouped(t *testing.T, timeout time.Duration) *grouped {
+	t.Helper()
+	t.Parallel()
+	g := &grouped{T: t}
+	g.Queue = queue.Open(store.Options{Timeout: timeout, Grouped: func(c store.GroupChange) error {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.lines = append(g.lines, c)
+		return nil
+	}})
+	t.Cleanup(func() { _ = g.Close() })
+	var shards []store.ShardConfig
+	for i, name := range []string{"a", "b"} {
+		g.redis[i] = redistest.Start(t, redistest.Options{Quick: true})
+		shards = append(shards, store.ShardConfig{Name: name, URL: g.redis[i].URL(), State: "active"})
+	}
+	if err := g.Shards.Set(shards); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range g.Shards.All() {
+		wait.For(t, "the shard is adopted", func() bool { return queuetest.Adopt(t.Context(), s) == nil })
+	}
+	return g
+}
+
+// fill pushes n jobs into the group, delayed ones and ready ones in turn.
+func (g *grouped) fill(topic string, n int) {
+	g.Helper()
+	list := make([]store.Push, n)
+	for i := range list {
+		list[i] = store.Push{Topic: topic, ID: fmt.Sprint(i), Group: "order 42", Delay: time.Duration(i%2) * time.Hour}
+	}
+	for _, r := range g.PushBatch(g.Context(), list) {
+		if r.Err != nil {
+			g.Fatal(r.Err)
+		}
+	}
+}
+
+var everything = []string{"*"}
+
+// expect checks how many jobs of each state the group has.
+func (g *grouped) expect(want queue.GroupCounts) {
+	g.Helper()
+	got, err := g.Group(g.Context(), "order 42", everything, 0)
+	if err != nil || got.Counts != want {
+		g.Errorf("the group has %+v, %v; want %+v", got.Counts, err, want)
+	}
+}
+
+// TestCancelGroup deletes the waiting and dead jobs of all topics and shards, and what fails later.
+func TestCancelGroup(t *testing.T) {
+	g := newGrouped(t, wait.Limit)
+	g.fill("orders.close", 40)
+	g.fill("orders.remind", 1000)
+	g.fill("other", 10)
+	other := g.Push(t.Context(), store.Push{Topic: "orders.close", ID: "alone", Delay: time.Hour})
+	if other.Err != nil {
+		t.Fatal(other.Err)
+	}
+	var leases []store.End
+	for _, b := range g.Shards.Buckets() {
+		got, err := b.Reserve(t.Context(), store.Reserve{Worker: "w", Token: "1", Max: 6, Pattern: "0"})
+		if err != nil || len(got.Jobs) != 6 {
+			t.Fatal(got, err)
+		}
+		for i, verb := range []store.Verb{store.Done, store.Retry, store.Bury, store.Release, store.Bury} {
+			e := store.End{Lease: got.Jobs[i].Lease, Verb: verb}
+			if verb != store.Bury || i == 2 {
+				leases = append(leases, e)
+			} else if d := g.End(t.Context(), []store.End{e})[0]; d.Err != nil { // dead before the cancellation
+				t.Fatal(d.Err)
+			}
+		}
+	}
+	within := []string{"orders.*"}
+	before, err := g.Group(t.Context(), "order 42", within, 5)
+	if err != nil || before.Counts.Dead+before.Counts.Running == 0 || len(before.Jobs) != 5 {
+		t.Fatalf("%+v, %v", before, err)
+	}
+	c, err := g.CancelGroup(t.Context(), "order 42", within, 0)
+	n := before.Counts
+	if err != nil || c.Deleted != n.Delayed+n.Ready+n.Dead || c.Running != n.Running || c.Pending != nil {
+		t.Errorf("%+v, %v; the group had %+v", c, err, n)
+	}
+	for _, d := range g.End(t.Context(), leases) {
+		if d.Err != nil || strings.HasPrefix(d.Topic, "orders.") && d.State != "" {
+			t.Errorf("%s of a job of %s that was cancelled: %+v", d.Verb, d.Topic, d)
+		}
+	}
+	after, err := g.Group(t.Context(), "order 42", within, 5)
+	if want := (queue.GroupCounts{Running: after.Counts.Running}); err != nil || after.Counts != want {
+		t.Errorf("%+v, %v", after, err)
+	}
+	if job, err := g.Get(t.Context(), "orders.close", "alone"); err != nil || job.State != store.Delayed {
+		t.Errorf("a job of no group: %v, %v", job, err)
+	}
+	if all, err := g.Group(t.Context(), "order 42", []string{"other"}, 0); err != nil || all.Counts.Delayed != 5 {
+		t.Errorf("the job of a topic outside: %+v, %v", all, err)
+	}
+	if len(g.lines) != 2 { // one for each bucket
+		t.Errorf("journaled %+v", g.lines)
+	}
+}
+
+// TestClosedGroup refuses what would outlive the cancellation, and changes nothing.
+func TestClosedGroup(t *testing.T) {
+	g := newGrouped(t, wait.Limit)
+	if _, err := g.CancelGroup(t.Context(), "order 42", []string{"orders.*", "refunds"}, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	push := func(topic, id string, o store.OnDuplicate, group string) error {
+		return g.Push(t.Context(), store.Push{
+			Topic: topic, ID: id, OnDuplicate: o, Group: group, Delay: time.Hour,
+		}).Err
+	}
+	for _, topic := range []string{"orders.close", "refunds"} {
+		if err := push(topic, "1", store.Keep, ""); err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range []store.OnDuplicate{store.Keep, store.Replace, store.Refuse} {
+			for _, id := range []string{"1", "new"} {
+				if err := push(topic, id, o, "order 42"); !errors.Is(err, store.ErrClosed) {
+					t.Errorf("push of %s/%s: %v", topic, id, err)
+				}
+			}
+		}
+		if job, err := g.Get(t.Context(), topic, "1"); err != nil || job.Group != "" {
+			t.Errorf("the job that was there: %+v, %v", job, err)
+		}
+	}
+	if err := push("other", "1", store.Keep, "order 42"); err != nil {
+		t.Error("a topic outside of the patterns:", err)
+	}
+	if _, err := g.CancelGroup(t.Context(), "order 42", []string{"other"}, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	g.expect(queue.GroupCounts{})
+}
+
+// TestCancelGroupWithoutAShard: the shard that did not answer deletes its jobs before it is used again, and closes the
+// group.
+func TestCancelGroupWithoutAShard(t *testing.T) {
+	g := newGrouped(t, 500*time.Millisecond)
+	g.fill("orders.close", 40)
+	g.redis[1].Pause()
+	c, err := g.CancelGroup(t.Context(), "order 42", everything, time.Hour)
+	if err != nil || !slices.Equal(c.Pending, []string{"b"}) || c.Deleted == 0 || c.Deleted == 40 {
+		t.Fatalf("%+v, %v", c, err)
+	}
+	g.redis[1].Resume()
+	b := g.Shards.All()[1].Buckets()[0]
+	var taken store.Reserved
+	wait.For(t, "the shard answers", func() bool {
+		taken, err = b.Reserve(t.Context(), store.Reserve{Worker: "w", Token: "1", Max: 6, Pattern: "0"})
+		return err == nil
+	})
+	if len(taken.Jobs) > 0 {
+		t.Errorf("reserved %+v", taken.Jobs)
+	}
+	g.expect(queue.GroupCounts{})
+	for i := range 20 { // some of them belong to the other shard
+		p := store.Push{Topic: "orders.close", ID: fmt.Sprint("late", i), Group: "order 42"}
+		if r := g.Push(t.Context(), p); !errors.Is(r.Err, store.ErrClosed) {
+			t.Errorf("push after the shard is back: %+v", r)
+		}
+	}
+	left := g.Shards.All()[0].Redis().Exists(t.Context(), g.Shards.All()[0].Buckets()[0].Key("pend")).Val()
+	if left != 0 {
+		t.Error("the cancellation is still pending")
+	}
+}
+
+// TestCancelGroupWithoutAnyOtherShard is refused: nothing could be stored durably.
+func TestCancelGroupWithoutAnyOtherShard(t *testing.T) {
+	g := newGrouped(t, 500*time.Millisecond)
+	g.fill("orders.close", 40)
+	for _, r := range g.redis {
+		r.Pause()
+	}
+	_, err := g.CancelGroup(t.Context(), "order 42", everything, time.Hour)
+	var away *store.UnavailableError
+	if !errors.As(err, &away) {
+		t.Error(err)
+	}
+}
