@@ -234,3 +234,76 @@ func CancelUpTo(ctx context.Context, b *store.Bucket, group, patterns string, re
 		}
 	}
 }
+
+// Move is another due time for the waiting jobs of a group: one of its fields is set.
+type Move struct {
+	DueAt *time.Time
+	Delay *time.Duration
+	Shift *time.Duration // from when each job may be called now; may be negative
+	Key   string         // of the request: with one, each job is moved once, however often the request is repeated
+}
+
+func (m *Move) arg() string {
+	switch {
+	case m.DueAt != nil:
+		return fmt.Sprint(m.DueAt.UnixMilli())
+	case m.Delay != nil:
+		return fmt.Sprint("+", max(0, m.Delay.Milliseconds()))
+	}
+	return fmt.Sprint("by ", m.Shift.Milliseconds())
+}
+
+const moveGroupStep = 100 // described jobs in one call
+
+// MoveGroup gives the waiting jobs of a group that belong to the given topics another due time. skipped are those that
+// run, are dead, or would expire before it. All shards must be up; after an *UnavailableError some may have been moved,
+// and it may be repeated, a shift with the same Key.
+func (q *Queue) MoveGroup(
+	ctx context.Context, group string, topics []string, m Move,
+) (moved, skipped int, err error) {
+	for _, b := range q.Shards.Buckets() {
+		if err := b.Unusable(); err != nil {
+			return 0, 0, fmt.Errorf("move group %s: %w", group, err)
+		}
+	}
+	for _, b := range q.Shards.Buckets() {
+		for cursor := "0"; ; {
+			reply, err := b.CallList(ctx, -1, moveGroupScript, store.Escape(group), strings.Join(topics, " "), cursor,
+				moveGroupStep, m.arg(), store.Escape(m.Key))
+			if err != nil {
+				return moved, skipped, fmt.Errorf("move group %s: %w", group, err)
+			}
+			jobs, err := movedJobs(b, reply)
+			if err == nil {
+				err = q.record(ctx, store.Changed, jobs...)
+			}
+			if err != nil {
+				return moved, skipped, fmt.Errorf("move group %s: %w", group, err)
+			}
+			moved, skipped = moved+len(jobs), skipped+int(store.Integer(reply[2]))
+			if cursor = store.Text(reply[1]); cursor == "0" {
+				break
+			}
+		}
+	}
+	return moved, skipped, nil
+}
+
+// movedHead is the length of movegroup.lua's reply before the jobs.
+const movedHead = 4
+
+func movedJobs(b *store.Bucket, reply []any) (jobs []store.Job, err error) {
+	if len(reply) < movedHead || len(reply)%2 != 0 {
+		return nil, store.ErrReply
+	}
+	now := time.UnixMicro(store.Integer(reply[0])).UTC()
+	for pair := range slices.Chunk(reply[movedHead:], 2) {
+		job, err := b.Described(store.Text(pair[0]), pair[1], now)
+		if err != nil {
+			return nil, err
+		}
+		job.ChangedAt, job.Revision = now.Truncate(time.Millisecond), store.Integer(reply[3])+int64(len(jobs))
+		jobs = append(jobs, *job)
+	}
+	return jobs, nil
+}

@@ -211,3 +211,43 @@ func TestCancelGroupWithoutAnyOtherShard(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestMoveGroup gives the waiting jobs another due time, a shift once for each key.
+func TestMoveGroup(t *testing.T) {
+	g := newGrouped(t, wait.Limit)
+	g.fill("orders.close", 40)
+	for _, b := range g.Shards.Buckets() {
+		if _, err := b.Reserve(t.Context(), store.Reserve{Worker: "w", Token: "1", Max: 2, Pattern: "0"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	due := time.Now().Add(3 * time.Hour).Truncate(time.Millisecond)
+	shift := 30 * time.Minute
+	for i, step := range []struct {
+		move           queue.Move
+		moved, skipped int
+		due            time.Time
+	}{
+		{queue.Move{DueAt: &due}, 36, 4, due},
+		{queue.Move{Shift: &shift, Key: "k"}, 36, 4, due.Add(shift)},
+		{queue.Move{Shift: &shift, Key: "k"}, 0, 4, due.Add(shift)},
+		{queue.Move{Shift: &shift, Key: "l"}, 36, 4, due.Add(2 * shift)},
+	} {
+		moved, skipped, err := g.MoveGroup(t.Context(), "order 42", []string{"orders.*"}, step.move)
+		if moved != step.moved || skipped != step.skipped || err != nil {
+			t.Errorf("step %d: moved %d, skipped %d, %v", i, moved, skipped, err)
+		}
+		all, err := g.Group(t.Context(), "order 42", everything, 100)
+		for _, j := range all.Jobs {
+			if j.State == store.Delayed && !j.DueAt.Equal(step.due) || j.State == store.Ready {
+				t.Errorf("step %d: %s is %s, due %s", i, j.ID, j.State, j.DueAt)
+			}
+		}
+		if err != nil || len(all.Jobs) != 40 {
+			t.Errorf("%d jobs, %v", len(all.Jobs), err)
+		}
+	}
+	if moved, _, err := g.MoveGroup(t.Context(), "order 42", []string{"other"}, queue.Move{DueAt: &due}); moved != 0 {
+		t.Errorf("moved %d jobs of other topics, %v", moved, err)
+	}
+}

@@ -22,6 +22,7 @@ var (
 	pendScript        = store.Declare(luaFiles, store.Row{Name: "pend"})
 	closeGroupScript  = store.Declare(luaFiles, store.Row{Name: "closegroup", Deadline: true})
 	cancelGroupScript = store.Declare(luaFiles, store.Row{Name: "cancelgroup", Deadline: true, Lost: store.LostDoubt})
+	moveGroupScript   = store.Declare(luaFiles, store.Row{Name: "movegroup", Deadline: true, Lost: store.LostNever})
 	cancelledScript   = store.Declare(luaFiles, store.Row{
 		Name: "cancelled", File: "cancelgroup", Guard: store.GuardNone, Lost: store.LostDoubt})
 

@@ -1,0 +1,46 @@
+#!lua flags=allow-oom
+-- With: record, topic, totals, order, wait, group, remove, describe.
+-- Gives the waiting jobs of a group that belong to some topics another due time, a step at a time.
+-- KEYS[1] the bucket's prefix.
+-- ARGV    group, topic patterns, cursor ('0' in the first step), about how many jobs, due time ('+ms' from now, 'ms',
+--         or 'by MS' from when each job may be called now), key of the request ('' none).
+-- Returns {now in µs, cursor ('0' at the end), how many jobs run, are dead or would expire, revision of the first job,
+--         then topic and description of each job that was moved}.
+-- Keeps   with a key, each job is moved once however often the request is repeated within a day: moved:KEY has them.
+local group, patterns, key = ARGV[1], ARGV[2], P .. 'moved:' .. ARGV[6]
+local by = tonumber(string.match(ARGV[5], '^by (.+)$'))
+local page = call('HSCAN', P .. 'g:' .. group, ARGV[3], 'COUNT', ARGV[4])
+local revision = tonumber(call('GET', P .. 'rev') or 0)
+local out, moved = {micros, page[1], 0, revision + 1}, {}
+
+local function move(topic, id, job)
+  local at = by and math.max(nextOf(job) + by, 0) * 1000 or instant(ARGV[5])
+  local expires = tonumber(get(job, 'expires'))
+  if job.state ~= 'waiting' or expires and at >= 1000 * expires then
+    out[3] = out[3] + 1
+    return
+  end
+  takeOut(topic, id, job)
+  revision = revision + 1
+  job.revision, job.due = text(revision), text(math.floor(at / 1000))
+  set(job, 'next', nil)
+  write(topic, id, job)
+  file(topic, id, job, at)
+  out[#out + 1], out[#out + 2] = topic, describe(topic, id, job, true)
+  moved[#moved + 1], moved[#moved + 2] = topic .. '/' .. id, ''
+end
+
+for i = 1, #page[2], 2 do
+  local topic, id = string.match(page[2][i], '^([^/]*)/(.*)$')
+  local job = within(patterns, topic) and find(topic, id)
+  if job and job.state ~= 'done' and get(job, 'group') == group
+    and (ARGV[6] == '' or call('HEXISTS', key, topic .. '/' .. id) == 0) then move(topic, id, job) end
+end
+if #moved > 0 then
+  call('SET', P .. 'rev', text(revision))
+  if ARGV[6] ~= '' then
+    call('HSET', key, unpack(moved))
+    call('PEXPIRE', key, 86400000)
+  end
+end
+return out
