@@ -1,0 +1,72 @@
+package reconcile
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/wakecall/wakecall/internal/store"
+)
+
+// TestRecoveryOfACancelledGroup: whatever Redis lost, the jobs that were deleted with their group stay away, others of
+// the group come back into it, and it is closed for as long as it was.
+func TestRecoveryOfACancelledGroup(t *testing.T) {
+	for lost, at := range []string{"members", "the cancellation", "later members", "nothing"} {
+		t.Run(at, func(t *testing.T) {
+			t.Parallel()
+			h, in, client := oneHost(t)
+			var saved []memory
+			push := func(topic, id string) error {
+				p := store.Push{Topic: topic, ID: id, Group: "order 42", Delay: time.Hour}
+				return h.queue.Push(t.Context(), p).Err
+			}
+			list := func() (ids []string) {
+				g, err := h.queue.Group(t.Context(), "order 42", []string{"*"}, 100)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, j := range g.Jobs {
+					ids = append(ids, fmt.Sprint(j.Topic, "/", j.ID))
+				}
+				slices.Sort(ids)
+				return ids
+			}
+			save := func() { saved = append(saved, remember(t, client)) }
+			save()
+			for i := range 3 {
+				if err := errors.Join(push("orders.close", fmt.Sprint(i)), push("other", fmt.Sprint(i))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			due := time.Now().Add(2 * time.Hour)
+			if err := h.change(t.Context(), "orders.close", "2", store.Change{DueAt: &due}); err != nil {
+				t.Fatal(err)
+			}
+			save()
+			if c, err := h.queue.CancelGroup(t.Context(), "order 42", []string{"orders.*"}, 0); err != nil || c.Deleted != 3 {
+				t.Fatal(c, err)
+			}
+			save()
+			if err := push("orders.close", "1"); err != nil { // again
+				t.Fatal(err)
+			}
+			if _, err := h.queue.CancelGroup(t.Context(), "order 42", []string{"refunds"}, time.Hour); err != nil {
+				t.Fatal(err)
+			}
+			save()
+			saved[lost].forget(t, client)
+			client.HDel(t.Context(), "wk:{0}:cmp", "run") // another server
+			attendAll(t, in)
+			ready(t, h)
+			want := []string{"orders.close/1", "other/0", "other/1", "other/2"}
+			if got := list(); !slices.Equal(got, want) {
+				t.Errorf("the group has %q, want %q", got, want)
+			}
+			if err := push("refunds", "1"); !errors.Is(err, store.ErrClosed) {
+				t.Error("push into the closed group:", err)
+			}
+		})
+	}
+}
