@@ -43,12 +43,13 @@ func (m *model) Check(t *rapid.T) {
 		want[k[:1]] = w
 		got, err := m.q.Get(t.Context(), k[:1], k[2:])
 		if err != nil || got.State != j.state || got.Attempts != j.attempts || string(got.Body) != j.body ||
-			got.Priority != j.priority || !reflect.DeepEqual(got.Order, j.order) {
+			got.Priority != j.priority || got.Group != j.group || !reflect.DeepEqual(got.Order, j.order) {
 			t.Fatalf("get %s = %s, %d attempts, priority %v, %.20q, %v; want %+v", k, got.State, got.Attempts,
 				got.Priority, got.Body, err, j)
 		}
 	}
 	m.checkDone(t)
+	m.checkGroup(t)
 	for topic, w := range want {
 		balances(t, topic, stats[topic])
 		g := stats[topic].Stats
@@ -66,6 +67,22 @@ func (m *model) Check(t *rapid.T) {
 				t.Fatalf("%d %s jobs of %s listed; want %d", len(jobs), state, topic, n)
 			}
 		}
+	}
+}
+
+// checkGroup checks that the group has its live jobs and no others.
+func (m *model) checkGroup(t *rapid.T) {
+	var want []string
+	for k, j := range m.jobs {
+		if j.group != "" {
+			want = append(want, k)
+		}
+	}
+	b := m.s.Buckets()[0]
+	got, err := m.s.Redis().HKeys(t.Context(), b.Key("g:"+store.Escape("the group"))).Result()
+	slices.Sort(got)
+	if slices.Sort(want); err != nil || !slices.Equal(got, want) {
+		t.Fatalf("the group has %q, %v; want %q", got, err, want)
 	}
 }
 

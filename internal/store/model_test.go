@@ -23,6 +23,8 @@ type modelJob struct {
 	attempts int
 	lease    *store.Lease
 	far      bool // due in an hour or more
+	group    string
+	ends     bool // its group was cancelled while it ran
 }
 
 // model drives the queue's operations at random against a map, on a real Redis. Times are now, in 50 seconds, which is
@@ -33,6 +35,7 @@ type model struct {
 	s    *store.Shard
 	jobs map[string]*modelJob // by "topic/id"
 	done map[string]string    // bodies of finished jobs; nil: none are remembered, else those of b are duplicates
+	shut map[string]bool      // topics for which the group is closed
 	made []string             // all ids that were given to jobs, also of deleted ones
 	n    int
 }
@@ -50,6 +53,7 @@ func (m *model) Push(t *rapid.T) {
 		Body:        fmt.Appendf(nil, "%d", m.n),
 		OnDuplicate: store.OnDuplicate(rapid.IntRange(0, 2).Draw(t, "on duplicate")),
 		Order:       orderFor(t),
+		Group:       rapid.SampledFrom([]string{"", "", "the group"}).Draw(t, "group"),
 	}
 	if rapid.Bool().Draw(t, "long") {
 		p.Body = append(p.Body, make([]byte, store.LongBody)...)
@@ -61,6 +65,12 @@ func (m *model) Push(t *rapid.T) {
 	}
 	r := m.q.Push(t.Context(), p)
 	old := m.jobs[topic+"/"+id]
+	if p.Group != "" && m.shut[topic] {
+		if !errors.Is(r.Err, store.ErrClosed) {
+			t.Fatalf("push into the closed group: %v", r.Err)
+		}
+		return
+	}
 	if old == nil && p.OnDuplicate != store.Replace && m.isDone(topic, id) {
 		if r.Job.State != store.Finished || r.Duplicate != (p.OnDuplicate == store.Keep) || r.Duplicate != (r.Err == nil) {
 			t.Fatalf("push of a finished id = %+v", r)
@@ -85,7 +95,7 @@ func (m *model) Push(t *rapid.T) {
 		return
 	}
 	m.jobs[topic+"/"+id] = &modelJob{state: state, body: string(p.Body), priority: p.Priority,
-		order: p.Order, far: p.Delay == time.Hour}
+		order: p.Order, far: p.Delay == time.Hour, group: p.Group}
 }
 
 // orderFor draws the order of a job: a few, so that some are equal, or none.
@@ -209,11 +219,45 @@ func (m *model) Run(t *rapid.T) {
 	if j == nil {
 		return
 	}
+	if m.isShut(topic, j) {
+		if !errors.Is(err, store.ErrClosed) {
+			t.Fatalf("run in the closed group = %v", err)
+		}
+		return
+	}
 	if j.state == store.Dead {
 		j.attempts = 0
 	}
 	if j.state != store.Running {
 		j.state, j.far = store.Ready, false
+	}
+}
+
+// isShut reports whether a job is in the group while that is closed.
+func (m *model) isShut(topic string, j *modelJob) bool { return j.group != "" && m.shut[topic] }
+
+// Cancel cancels the group, and sometimes closes it, for one topic or both.
+func (m *model) Cancel(t *rapid.T) {
+	topics := rapid.SampledFrom([][]string{{"a"}, {"b*"}, {"*"}}).Draw(t, "topics")
+	long := rapid.SampledFrom([]time.Duration{0, 0, 0, time.Hour}).Draw(t, "close")
+	c, err := m.q.CancelGroup(t.Context(), "the group", topics, long)
+	for _, topic := range []string{"a", "b"} {
+		m.shut[topic] = m.shut[topic] || long > 0 && (topics[0] == "*" || topics[0][:1] == topic)
+	}
+	for k, j := range m.jobs {
+		if j.group == "" || topics[0] != "*" && topics[0][:1] != k[:1] {
+			continue
+		}
+		if j.state == store.Running {
+			j.ends = true
+			c.Running--
+			continue
+		}
+		c.Deleted--
+		delete(m.jobs, k)
+	}
+	if err != nil || c.Deleted != 0 || c.Running != 0 {
+		t.Fatalf("cancelled %+v more than expected, %v", c, err)
 	}
 }
 
@@ -261,6 +305,10 @@ func (m *model) Return(t *rapid.T) {
 		}
 		if e.Order != nil {
 			j.order, j.priority = e.Order, e.Priority
+		}
+		if j.ends {
+			j.state = ""
+			delete(m.jobs, k)
 		}
 		if d := m.q.End(t.Context(), []store.End{e})[0]; d.Err != nil || d.State != j.state {
 			t.Fatalf("%s of %s: %s, %v; want %s", e.Verb, k, d.State, d.Err, j.state)
@@ -318,6 +366,10 @@ func (m *model) Settle(t *rapid.T) {
 
 func (m *model) settled(k string, v store.Verb) {
 	j := m.jobs[k]
+	if j.ends && v != store.Done {
+		delete(m.jobs, k)
+		return
+	}
 	switch v {
 	case store.Done:
 		delete(m.jobs, k)
@@ -350,7 +402,7 @@ func (m *model) Dead(t *rapid.T) {
 		t.Fatal(err)
 	}
 	for k, j := range m.jobs {
-		if k[:1] != topic || j.state != store.Dead {
+		if k[:1] != topic || j.state != store.Dead || redrive && m.isShut(topic, j) {
 			continue
 		}
 		n--
@@ -389,7 +441,7 @@ func checkAgainstModel(t *testing.T, f *fixture, remembers bool) {
 	q, s := f.q, f.s
 	rapid.Check(t, func(rt *rapid.T) {
 		f.flush()
-		m := &model{q: q, s: s, jobs: map[string]*modelJob{}, ends: time.Now().Add(40 * time.Second)}
+		m := &model{q: q, s: s, jobs: map[string]*modelJob{}, shut: map[string]bool{}, ends: time.Now().Add(40 * time.Second)}
 		var last, hour time.Duration
 		if remembers {
 			m.done = map[string]string{}
@@ -400,13 +452,15 @@ func checkAgainstModel(t *testing.T, f *fixture, remembers bool) {
 		rt.Repeat(map[string]func(*rapid.T){
 			"push": m.Push, "push made": m.PushMade, "open": m.Open, "delete": m.Delete, "change": m.Change,
 			"run": m.Run, "reserve": m.Reserve, "take by id": m.TakeByID, "settle": m.Settle, "return": m.Return,
-			"dead": m.Dead, "advance": m.Advance, "": m.Check,
+			"dead": m.Dead, "cancel": m.Cancel, "advance": m.Advance, "": m.Check,
 		})
 		for _, topic := range []string{"a", "b"} {
 			if _, err := q.DropTopic(rt.Context(), topic); err != nil {
 				rt.Fatal(err)
 			}
 		}
+		b := s.Buckets()[0] // the group is closed for an hour
+		s.Redis().Del(rt.Context(), b.Key("closed"), b.Key("x:"+store.Escape("the group")))
 		f.forgetAll()
 		f.clean()
 		if t.Failed() {
