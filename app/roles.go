@@ -137,7 +137,7 @@ func (p *parts) newServer(l net.Listener, replaced func() bool) (role, error) {
 		return role{}, err
 	}
 	s, err := server.New(server.Options{
-		Jobs: p.jobs(), Waits: p.figures(), Workers: p.pull, Search: searcher, Registry: p.editedRegistry(),
+		Jobs: p.jobs(), Groups: p.queue, Waits: p.figures(), Workers: p.pull, Search: searcher, Registry: p.editedRegistry(),
 		Healthy:  p.journal.Accepting,
 		Forecast: p.forecaster(), Alerts: alerts,
 		Limits: server.Limits{

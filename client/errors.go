@@ -62,6 +62,7 @@ const (
 	CodeJobNotEnded    = "job_not_ended"
 	CodeJobChanged     = "job_changed"
 	CodeBodyGone       = "body_gone"
+	CodeGroupClosed    = "group_closed"
 	CodeLeaseOver      = "lease_over"
 	CodeTokenNotFound  = "token_not_found"
 	CodeAlertNotFound  = "alert_not_found"

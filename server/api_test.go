@@ -20,6 +20,7 @@ import (
 type api struct {
 	t        *testing.T
 	jobs     *fakeJobs
+	groups   fakeGroups
 	registry *fakeRegistry
 	workers  *fakeWorkers
 	alerts   *fakeAlerts
@@ -35,7 +36,7 @@ func newAPI(t *testing.T, adjust ...func(*server.Options)) *api {
 	a.token = a.registry.grant("all", "*", registry.RightPush, registry.RightRead, registry.RightManage,
 		registry.RightConsume)
 	opts := server.Options{
-		Jobs: a.jobs, Waits: a.jobs, Workers: a.workers, Registry: a.registry, Alerts: a.alerts, Version: "0.0.0-test",
+		Jobs: a.jobs, Groups: &a.groups, Waits: a.jobs, Workers: a.workers, Registry: a.registry, Alerts: a.alerts, Version: "0.0.0-test",
 	}
 	for _, f := range adjust {
 		f(&opts)

@@ -28,6 +28,7 @@ const (
 	codeJobNotEnded   Code = "job_not_ended"
 	codeJobChanged    Code = "job_changed"
 	codeBodyGone      Code = "body_gone" // of a remembered job
+	codeGroupClosed   Code = "group_closed"
 	codeLeaseOver     Code = "lease_over"
 	codeWrongHost     Code = "wrong_host" // among hosts only
 	codeRateLimited   Code = "rate_limited"

@@ -48,6 +48,7 @@ var withoutTopic = map[string]string{
 	"/v1/leases":    "each lease is judged by its topic: TestLeasesAreEnded", "/v1/leases/{lease}/ack": "so is one",
 	"/v1/leases/{lease}/release": "", "/v1/leases/{lease}/fail": "", "/v1/leases/{lease}/bury": "",
 	"/v1/leases/{lease}/extend": "",
+	"/v1/groups/{group}":        "acts on the topics of the token: TestGroupsAreThoseOfTheToken",
 	"/v1/search":                "shows what the token may read: TestSearchTellsWhatATokenMayRead",
 	"/v1/tokens":                "shows and creates what the token covers: TestTokensOverTheAPI",
 	"/v1/tokens/{token}":        "so does this",

@@ -26,6 +26,7 @@ type pushRequest struct {
 	ExpiresAt   field[moment]            `json:"expires_at"`
 	Headers     field[map[string]string] `json:"headers"`
 	Retry       field[[]retryWait]       `json:"retry"`
+	Group       field[groupName]         `json:"group"`
 }
 
 // memberRequest is a push of a batch.
@@ -46,6 +47,18 @@ func (i *jobID) UnmarshalText(text []byte) error {
 		return badValue("%v", err)
 	}
 	*i = jobID(text)
+	return nil
+}
+
+// groupName is the group of a push, by the rules of ids.
+type groupName string
+
+// UnmarshalText checks the name.
+func (g *groupName) UnmarshalText(text []byte) error {
+	if err := store.CheckID(string(text)); err != nil {
+		return badValue("%v", err)
+	}
+	*g = groupName(text)
 	return nil
 }
 
@@ -74,7 +87,7 @@ func (r *pushRequest) push(topic *registry.Topic, body []byte, maxBody int) (sto
 		Delay: time.Duration(r.Delay.value), DueAt: time.Time(r.DueAt.value),
 		TTR: time.Duration(r.TTR.value), MaxAttempts: int(r.MaxAttempts.value),
 		TTL: time.Duration(r.TTL.value), ExpiresAt: time.Time(r.ExpiresAt.value), Headers: r.Headers.value,
-		OnDuplicate: store.OnDuplicate(r.OnDuplicate.value),
+		OnDuplicate: store.OnDuplicate(r.OnDuplicate.value), Group: string(r.Group.value),
 	}
 	for _, wait := range r.Retry.value {
 		p.Retry = append(p.Retry, time.Duration(wait))

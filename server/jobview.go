@@ -38,6 +38,7 @@ type jobView struct {
 	ExpiresAt   instant             `json:"expires_at,omitzero"`
 	Headers     map[string]string   `json:"headers,omitzero"`
 	Retry       []registry.Duration `json:"retry,omitzero"`
+	Group       string              `json:"group,omitzero"`
 
 	// Fields that depend on its state.
 	NextAttemptAt instant `json:"next_attempt_at,omitzero"`
@@ -55,6 +56,7 @@ func viewOfJob(j *store.Job) *jobView {
 		Topic: j.Topic, ID: j.ID, State: j.State, DueAt: instant(j.DueAt), Priority: j.Priority.String(),
 		Attempts: j.Attempts, CreatedAt: instant(j.CreatedAt),
 		TTR: registry.Duration(j.TTR), MaxAttempts: j.MaxAttempts, ExpiresAt: instant(j.ExpiresAt), Headers: j.Headers,
+		Group: j.Group,
 	}
 	for _, wait := range j.Retry {
 		v.Retry = append(v.Retry, registry.Duration(wait))

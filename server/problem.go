@@ -164,6 +164,9 @@ func storeProblem(err error) *Problem {
 		p.Status, p.Code = http.StatusConflict, codeJobExists
 	case errors.Is(err, store.ErrDead):
 		p.Status, p.Code = http.StatusConflict, codeJobDead
+	case errors.Is(err, store.ErrClosed):
+		p.Status, p.Code, p.Field = http.StatusConflict, codeGroupClosed, "group"
+		p.Detail = "group: it is closed; GET /v1/groups/{group} says until when"
 	case errors.Is(err, registry.ErrChanged):
 		p.Status, p.Code = http.StatusPreconditionFailed, codeTopicChanged
 	case errors.Is(err, store.ErrTooFar):

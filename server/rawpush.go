@@ -11,7 +11,8 @@ import (
 )
 
 // rawOptions are the query parameters of a raw push.
-var rawOptions = []string{"delay", "due_at", "priority", "ttr", "max_attempts", "on_duplicate", "ttl", "expires_at"}
+var rawOptions = []string{"delay", "due_at", "priority", "ttr", "max_attempts", "on_duplicate", "ttl", "expires_at",
+	"group"}
 
 func (s *Server) pushRaw(c *call) error {
 	if err := c.readID(); err != nil {
@@ -58,7 +59,7 @@ func (r *pushRequest) options(query url.Values) error {
 }
 
 func optionValue(name, text string) (jsontext.Value, error) {
-	if v := jsontext.Value(text); v.Kind() == jsontext.KindNumber && v.IsValid() {
+	if v := jsontext.Value(text); name != "group" && v.Kind() == jsontext.KindNumber && v.IsValid() {
 		return v, nil
 	}
 	// An unencoded plus sign arrives as a space. It can only be the sign of the time zone.

@@ -47,6 +47,11 @@ func (s *Server) routes() {
 	e.GET(topic+"/stats", s.onTopic(mayRead, s.stats))
 	e.GET(topic+"/forecast", s.onTopic(mayRead, s.forecast))
 
+	const group = "/v1/groups/:group"
+	e.GET(group, s.onGroup(mayRead, s.getGroup, "limit"))
+	e.PATCH(group, s.onGroup(mayPush, s.moveGroup))
+	e.DELETE(group, s.onGroup(mayPush, s.cancelGroup, "close"))
+
 	e.GET("/v1/topics", s.onAnyTopic(mayManage, s.listTopics, "limit", "cursor", "prefix", "state", "owner"))
 	e.PUT("/v1/topics", s.onAnyTopic(mayManage, s.putTopics))
 	e.GET(topic, s.onTopic(mayManage, s.getTopic))

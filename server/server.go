@@ -98,9 +98,10 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// Options of a Server. Jobs, Workers and Registry are required; the rest has defaults.
+// Options of a Server. Jobs, Groups, Workers and Registry are required; the rest has defaults.
 type Options struct {
 	Jobs     Jobs
+	Groups   Groups
 	Waits    waits.Queue // nil: answers do not say why a job waits
 	Registry Registry
 	Workers  Workers

@@ -18,6 +18,7 @@ type (
 	ttl       time.Duration
 	retryWait time.Duration
 	pullWait  time.Duration
+	shift     time.Duration
 )
 
 // UnmarshalJSON rounds up, because a job must never be early.
@@ -54,6 +55,12 @@ func (d *pullWait) UnmarshalJSON(v []byte) error {
 	return err
 }
 
+func (s *shift) UnmarshalJSON(v []byte) error {
+	read, err := durationBetween(v, -store.MaxDelay, store.MaxDelay)
+	*s = shift(read)
+	return err
+}
+
 func durationBetween(v jsontext.Value, low, high time.Duration) (time.Duration, error) {
 	if kind := v.Kind(); kind != jsontext.KindNumber && kind != jsontext.KindString {
 		return 0, badValue(`must be a duration like "30m" or a number of seconds, got %s`, kindName(kind))
@@ -62,7 +69,7 @@ func durationBetween(v jsontext.Value, low, high time.Duration) (time.Duration, 
 	err := d.UnmarshalJSON(v)
 	switch {
 	case errors.Is(err, registry.ErrTooLarge), err == nil && (d.Std() < low || d.Std() > high):
-		return 0, rangeError("must be between %s and %s, got %s", low, limitText(high), clip(string(v)))
+		return 0, rangeError("must be between %s and %s, got %s", limitText(low), limitText(high), clip(string(v)))
 	case err != nil:
 		return 0, badValue("%v", err)
 	}
@@ -70,8 +77,11 @@ func durationBetween(v jsontext.Value, low, high time.Duration) (time.Duration, 
 }
 
 func limitText(d time.Duration) string {
-	if d == store.MaxDelay {
+	switch d {
+	case store.MaxDelay:
 		return "10 years"
+	case -store.MaxDelay:
+		return "-10 years"
 	}
 	return d.String()
 }
