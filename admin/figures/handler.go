@@ -21,16 +21,14 @@ import (
 
 // Options are what figures are computed from.
 type Options struct {
-	Pages    *page.Pages
-	Texts    *page.Texts
+	*page.Pages
+
 	Registry Registry
 	Queue    Queue
 	History  History
 	Activity Activity
 	Alerts   AlertStore
 	Trail    Trail
-	Log      *slog.Logger
-	Now      func() time.Time
 }
 
 // Registry has the topics and shards. Up reports whether its database is available.
