@@ -24,9 +24,6 @@ func (s *Server) pushBatch(c *call) error {
 		if err := b.split(body.b, s.limits.MaxBatch); err != nil {
 			return err
 		}
-		if err := s.writable(); err != nil {
-			return err
-		}
 		s.validate(c, &b)
 		body.lent = true
 		results := s.jobs.PushBatch(c.ctx(), b.pushes)

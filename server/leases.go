@@ -48,9 +48,6 @@ func (s *Server) endLease(as leaseVerb) handler {
 			if err := s.mayEnd(c, &e, lease); err != nil {
 				return err
 			}
-			if err := s.writable(); err != nil {
-				return err
-			}
 			d := s.opts.Workers.End(c.editing(), []store.End{e})[0]
 			s.metrics.ended(as.name, d.Err)
 			if d.Err != nil {
@@ -140,9 +137,6 @@ func (s *Server) endLeases(c *call) error {
 	return s.withBody(c, maxEndsBytes, func(body *buffer) error {
 		items, err := decodeEnds(body.b)
 		if err != nil {
-			return err
-		}
-		if err := s.writable(); err != nil {
 			return err
 		}
 		views := make([]endedView, len(items))

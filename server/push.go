@@ -36,7 +36,7 @@ func (s *Server) push(h handler, params ...string) echo.HandlerFunc {
 		}
 		err := c.readQuery(params...)
 		if err == nil {
-			err = h(c)
+			err = s.writing(h)(c)
 		}
 		if err != nil {
 			s.countPush(c.topic.Name, resultOf(err))
@@ -65,9 +65,6 @@ func (s *Server) pushJSON(c *call) error {
 
 // store pushes the job and answers.
 func (s *Server) store(c *call, p *store.Push, body *buffer) error {
-	if err := s.writable(); err != nil {
-		return err
-	}
 	body.lent = true
 	result := s.jobs.Push(c.ctx(), *p)
 	if result.Err != nil {
@@ -84,6 +81,16 @@ func (s *Server) store(c *call, p *store.Push, body *buffer) error {
 		c.Response().Header()[echo.HeaderLocation] = []string{jobPath(p.Topic, result.Job.ID)}
 	}
 	return s.answer(c, status, viewOfPushed(&result))
+}
+
+// writing refuses requests that the journal could not record.
+func (s *Server) writing(h handler) handler {
+	return func(c *call) error {
+		if err := s.writable(); err != nil {
+			return err
+		}
+		return h(c)
+	}
 }
 
 // writable refuses an edit while the journal cannot be written.
