@@ -41,10 +41,42 @@ var statusErrors = map[int]error{
 	http.StatusServiceUnavailable:    ErrUnavailable,
 }
 
+// Codes of refusals, for Error.Code. A newer server may send others: treat those by their status. The API page says what
+// to do about each.
+const (
+	CodeInvalid        = "invalid"
+	CodeTooLarge       = "too_large"
+	CodeTooSlow        = "too_slow"
+	CodeUnauthorized   = "unauthorized"
+	CodeForbidden      = "forbidden"
+	CodeNotFound       = "not_found"
+	CodeTopicNotFound  = "topic_not_found"
+	CodeTopicOffline   = "topic_offline"
+	CodeTopicHasJobs   = "topic_has_jobs"
+	CodeTopicNotPull   = "topic_not_pull"
+	CodeTopicChanged   = "topic_changed"
+	CodeJobNotFound    = "job_not_found"
+	CodeJobExists      = "job_exists"
+	CodeJobRunning     = "job_running"
+	CodeJobDead        = "job_dead"
+	CodeJobNotEnded    = "job_not_ended"
+	CodeJobChanged     = "job_changed"
+	CodeBodyGone       = "body_gone"
+	CodeLeaseOver      = "lease_over"
+	CodeTokenNotFound  = "token_not_found"
+	CodeAlertNotFound  = "alert_not_found"
+	CodeRateLimited    = "rate_limited"
+	CodeUnavailable    = "unavailable"
+	CodeOutcomeUnknown = "outcome_unknown"
+	CodeUnconfirmed    = "unconfirmed"
+	CodeInternal       = "internal"
+)
+
 // Error is a refusal by the server: RFC 9457's problem details.
 type Error struct {
 	Status     int           // HTTP status
-	Title      string        // kind of problem
+	Code       string        // what kind of problem it is, one of the constants above
+	Title      string        // the status's text
 	Detail     string        // what is wrong and how to fix it
 	Field      string        // of the request that caused it, if any
 	ID         string        // of a job that is stored, but not yet as durably as required: push it again under this id
@@ -66,6 +98,7 @@ func (e *Error) Is(target error) bool { return target != nil && statusErrors[e.S
 // problem is the body of a refusal.
 type problem struct {
 	Status int    `json:"status"`
+	Code   string `json:"code"`
 	Title  string `json:"title"`
 	Detail string `json:"detail"`
 	Field  string `json:"field"`
@@ -73,7 +106,7 @@ type problem struct {
 }
 
 func (p problem) error() *Error {
-	return &Error{Status: p.Status, Title: p.Title, Detail: p.Detail, Field: p.Field, ID: p.ID}
+	return &Error{Status: p.Status, Code: p.Code, Title: p.Title, Detail: p.Detail, Field: p.Field, ID: p.ID}
 }
 
 func newError(resp *http.Response, body []byte) *Error {

@@ -155,11 +155,11 @@ func (s *Server) endHandling(c *call, why string, until time.Time) error {
 		return err
 	}
 	if len(open) == 0 {
-		return notFound("no open alert %d on the topics of this token", id)
+		return notFound(codeAlertNotFound, "no open alert %d on the topics of this token", id)
 	}
 	err = s.opts.Alerts.Handle(c.editing(), c.actor(), open[0].Key, why, until)
 	if errors.Is(err, alert.ErrNoAlert) {
-		return notFound("alert %d has ended", id)
+		return notFound(codeAlertNotFound, "alert %d has ended", id)
 	}
 	if err != nil {
 		return err

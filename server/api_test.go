@@ -120,12 +120,23 @@ func (r reply) problem(status int, field string, words ...string) reply {
 	if v["status"] != float64(status) {
 		r.t.Errorf("the body's status is %v, the answer's %d", v["status"], status)
 	}
+	if v["code"] == "invalid" && status != 400 && status != 405 && status != 415 && status != 422 {
+		r.t.Errorf("no code of its own: %s", r.body)
+	}
 	for _, word := range words {
 		if detail, _ := v["detail"].(string); !strings.Contains(detail, word) {
 			r.t.Errorf("the detail does not say %q: %s", word, r.body)
 		}
 	}
 	return r
+}
+
+// code checks the code of a refusal.
+func (r reply) code(want string) {
+	r.t.Helper()
+	if got := r.json()["code"]; got != want {
+		r.t.Errorf("code %v, want %s: %s", got, want, r.body)
+	}
 }
 
 // syncBuffer is a log that tests can read while it is written.

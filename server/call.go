@@ -125,9 +125,10 @@ func (s *Server) topic(c *call, name string, right registry.Right) (*registry.To
 		return topic, nil
 	}
 	if err := registry.ValidTopicName(name); err != nil {
-		return nil, notFound("no topic %q: %v", clip(name), err)
+		return nil, notFound(codeTopicNotFound, "no topic %q: %v", clip(name), err)
 	}
-	return nil, notFound("no topic %q; create it with PUT /v1/topics/%s", clip(name), url.PathEscape(clip(name)))
+	return nil, notFound(codeTopicNotFound, "no topic %q; create it with PUT /v1/topics/%s", clip(name),
+		url.PathEscape(clip(name)))
 }
 
 // readQuery reads the query, which may have each known parameter once and no others.

@@ -133,20 +133,21 @@ func (c *call) jobProblem(err error) error {
 	topic, id := c.topic.Name, c.id
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return notFound("no job %s in topic %s: it never existed, was deleted or has ended; a remembered job that has "+
-			"ended can be read with GET and sent again with POST …/resend; the journals may know more: "+
-			"wakecall search ID, GET /v1/search?id=ID", id, topic)
+		return notFound(codeJobNotFound, "no job %s in topic %s: it never existed, was deleted or has ended; a "+
+			"remembered job that has ended can be read with GET and sent again with POST …/resend; the "+
+			"journals may know more: wakecall search ID, GET /v1/search?id=ID", id, topic)
 	case errors.Is(err, store.ErrRunning):
-		return conflict("job %s of topic %s is running; try again after this attempt", id, topic)
+		return conflict(codeJobRunning, "job %s of topic %s is running; try again after this attempt", id, topic)
 	case errors.Is(err, store.ErrChanged):
-		return &Problem{Status: http.StatusPreconditionFailed, cause: err,
+		return &Problem{Status: http.StatusPreconditionFailed, Code: codeJobChanged, cause: err,
 			Detail: "job " + id + " of topic " + topic + " has changed in the meantime; read it again"}
 	case errors.Is(err, store.ErrDead):
-		return conflict("job %s of topic %s is dead; POST …/run makes it ready again", id, topic)
+		return conflict(codeJobDead, "job %s of topic %s is dead; POST …/run makes it ready again", id, topic)
 	case errors.Is(err, store.ErrAlive):
-		return conflict("job %s of topic %s has not ended; POST …/run makes it due now", id, topic)
+		return conflict(codeJobNotEnded, "job %s of topic %s has not ended; POST …/run makes it due now", id, topic)
 	case errors.Is(err, store.ErrBodyGone):
-		return conflict("the body of job %s of topic %s was too long to be remembered; push the job again", id, topic)
+		return conflict(codeBodyGone, "the body of job %s of topic %s was too long to be remembered; push the job "+
+			"again", id, topic)
 	case errors.Is(err, store.ErrTooFar):
 		return outOfRange("due_at", "must be at most 10 years ahead")
 	case errors.Is(err, store.ErrExpires):

@@ -75,7 +75,7 @@ func (s *Server) mayEnd(c *call, e *store.End, lease string) (err error) {
 
 func leaseProblem(err error) error {
 	if errors.Is(err, store.ErrLease) {
-		return &Problem{Status: http.StatusConflict, cause: err,
+		return &Problem{Status: http.StatusConflict, Code: codeLeaseOver, cause: err,
 			Detail: "lease expired or already ended; another worker may have the job"}
 	}
 	return err

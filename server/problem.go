@@ -23,6 +23,7 @@ import (
 // Problem is an error as the client sees it (RFC 9457).
 type Problem struct {
 	Status     int
+	Code       Code   // empty: the status's
 	Title      string // empty: the status's text
 	Detail     string
 	Field      string
@@ -48,6 +49,7 @@ type problemView struct {
 	Type      string `json:"type,omitzero"`
 	Title     string `json:"title"`
 	Status    int    `json:"status"`
+	Code      Code   `json:"code"`
 	Detail    string `json:"detail"`
 	Field     string `json:"field,omitzero"`
 	ID        string `json:"id,omitzero"`
@@ -62,7 +64,8 @@ func (p *Problem) document(requestID string) *problemView {
 }
 
 func (p *Problem) view() problemView {
-	return problemView{Title: p.title(), Status: p.Status, Detail: p.Detail, Field: p.Field, ID: p.ID}
+	return problemView{Title: p.title(), Status: p.Status, Code: cmp.Or(p.Code, codeOf(p.Status)), Detail: p.Detail,
+		Field: p.Field, ID: p.ID}
 }
 
 // badValue refuses a malformed value.
@@ -98,12 +101,12 @@ func tooLarge(field, format string, args ...any) error {
 	return &Problem{Status: http.StatusRequestEntityTooLarge, Field: field, Detail: fmt.Sprintf(format, args...)}
 }
 
-func notFound(format string, args ...any) error {
-	return &Problem{Status: http.StatusNotFound, Detail: fmt.Sprintf(format, args...)}
+func notFound(code Code, format string, args ...any) error {
+	return &Problem{Status: http.StatusNotFound, Code: code, Detail: fmt.Sprintf(format, args...)}
 }
 
-func conflict(format string, args ...any) error {
-	return &Problem{Status: http.StatusConflict, Detail: fmt.Sprintf(format, args...)}
+func conflict(code Code, format string, args ...any) error {
+	return &Problem{Status: http.StatusConflict, Code: code, Detail: fmt.Sprintf(format, args...)}
 }
 
 func unavailable(cause error, after time.Duration, format string, args ...any) *Problem {
@@ -124,7 +127,9 @@ func problemOf(err error) *Problem {
 	case errors.As(err, &problem):
 		return problem
 	case errors.As(err, &away):
-		return unavailable(err, away.RetryAfter, "%s", unavailableDetail(away))
+		p := unavailable(err, away.RetryAfter, "%s", unavailableDetail(away))
+		p.Code = unavailableCode(away)
+		return p
 	case errors.As(err, &limit):
 		return tooManyTopics(limit)
 	case errors.As(err, &field):
@@ -147,13 +152,20 @@ func tooManyTopics(err error) *Problem {
 func storeProblem(err error) *Problem {
 	p := &Problem{Detail: err.Error(), cause: err}
 	switch {
-	case errors.Is(err, store.ErrNotFound), errors.Is(err, registry.ErrNoTopic), errors.Is(err, registry.ErrNoShard),
-		errors.Is(err, registry.ErrNoToken):
-		p.Status = http.StatusNotFound
-	case errors.Is(err, store.ErrRunning), errors.Is(err, store.ErrDuplicate), errors.Is(err, store.ErrDead):
-		p.Status = http.StatusConflict
+	case errors.Is(err, store.ErrNotFound):
+		p.Status, p.Code = http.StatusNotFound, codeJobNotFound
+	case errors.Is(err, registry.ErrNoTopic):
+		p.Status, p.Code = http.StatusNotFound, codeTopicNotFound
+	case errors.Is(err, registry.ErrNoToken):
+		p.Status, p.Code = http.StatusNotFound, codeTokenNotFound
+	case errors.Is(err, store.ErrRunning):
+		p.Status, p.Code = http.StatusConflict, codeJobRunning
+	case errors.Is(err, store.ErrDuplicate):
+		p.Status, p.Code = http.StatusConflict, codeJobExists
+	case errors.Is(err, store.ErrDead):
+		p.Status, p.Code = http.StatusConflict, codeJobDead
 	case errors.Is(err, registry.ErrChanged):
-		p.Status = http.StatusPreconditionFailed
+		p.Status, p.Code = http.StatusPreconditionFailed, codeTopicChanged
 	case errors.Is(err, store.ErrTooFar):
 		p.Status, p.Field = http.StatusUnprocessableEntity, "due_at"
 	case errors.Is(err, store.ErrCursor):
@@ -167,7 +179,7 @@ func storeProblem(err error) *Problem {
 		p.Status, p.RetryAfter = http.StatusServiceUnavailable, keyRetry
 		p.Detail = "this host's secret key differs from the registry's, so it can neither read nor store secrets"
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		p.Status, p.RetryAfter = http.StatusServiceUnavailable, time.Second
+		p.Status, p.Code, p.RetryAfter = http.StatusServiceUnavailable, codeUnknown, time.Second
 		p.Detail = "request canceled before it was done"
 	default:
 		p.Status = http.StatusInternalServerError
@@ -183,7 +195,20 @@ const keyRetry = time.Minute
 // often.
 const registryRetry = 5 * time.Second
 
+func unavailableCode(e *store.UnavailableError) Code {
+	switch {
+	case e.Stored:
+		return codeUnconfirmed
+	case store.IsUnanswered(e), e.Reason == "journal":
+		return codeUnknown
+	}
+	return codeUnavailable
+}
+
 func unavailableDetail(e *store.UnavailableError) string {
+	if store.IsUnanswered(e) {
+		return "outcome unknown: the shard's reply was lost (" + e.Reason + "); repeat the request with the same id"
+	}
 	switch e.Reason {
 	case store.Replica.String(), store.Absent:
 		return e.Err.Error() // written for clients
@@ -223,10 +248,13 @@ func (s *Server) fail(err error, c echo.Context) {
 
 // finishProblem adds details of the request.
 func (s *Server) finishProblem(c echo.Context, p *Problem) {
+	r := c.Request()
+	if p.Code == codeUnknown && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
+		p.Code, p.Detail = codeUnavailable, "shard does not answer; try again later" // a read changes nothing
+	}
 	if p.Detail != "" {
 		return
 	}
-	r := c.Request()
 	switch p.Status {
 	case http.StatusNotFound:
 		p.Detail = "no route " + clip(r.URL.Path) + "; /docs lists them"

@@ -20,7 +20,8 @@ const envelope = 16 << 10
 // acceptsPushes refuses pushes to a topic that is offline.
 func acceptsPushes(topic *registry.Topic) error {
 	if topic.State == registry.TopicOffline {
-		return conflict("topic %s is offline and accepts no pushes; its state must be active or paused", topic.Name)
+		return conflict(codeTopicOffline, "topic %s is offline and accepts no pushes; its state must be active or "+
+			"paused", topic.Name)
 	}
 	return nil
 }
@@ -115,7 +116,7 @@ func pushProblem(r *store.Result, p *store.Push) error {
 	err := r.Err
 	switch {
 	case errors.Is(err, store.ErrDuplicate):
-		return &Problem{Status: http.StatusConflict, Field: "id", cause: err,
+		return &Problem{Status: http.StatusConflict, Code: codeJobExists, Field: "id", cause: err,
 			Detail: "id: " + p.ID + " already exists in topic " + p.Topic + "; set on_duplicate to keep or replace"}
 	case store.Stored(err):
 		problem := problemOf(err)

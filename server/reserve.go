@@ -121,7 +121,8 @@ func (r *reserveRequest) request() (ask pull.Request, err error) {
 func (s *Server) reserve(c *call, ask pull.Request, topics []*registry.Topic) error {
 	for _, t := range topics {
 		if t.Delivery != registry.DeliveryPull || registry.IsNamespace(t.Name) {
-			return conflict("topic %s is not a pull topic: its jobs are delivered to its callback_url", t.Name)
+			return conflict(codeTopicNotPull, "topic %s is not a pull topic: its jobs are delivered to its "+
+				"callback_url", t.Name)
 		}
 	}
 	conn := http.NewResponseController(c.Response().Writer)

@@ -50,7 +50,7 @@ func (s *Server) searchForHost(c echo.Context) error {
 	}
 	switch {
 	case errors.Is(err, search.ErrOther):
-		return conflict("%v", err)
+		return conflict(codeWrongHost, "%v", err)
 	case errors.Is(err, search.ErrBusy):
 		return &Problem{Status: http.StatusTooManyRequests, Detail: err.Error(), RetryAfter: searchRetry}
 	}
@@ -100,7 +100,7 @@ func (s *Server) searchAll(c *call) error {
 		}
 	}
 	if s.opts.Search == nil {
-		return notFound("this server has no journal to search")
+		return notFound(codeNotFound, "this server has no journal to search")
 	}
 	tenant := s.registry.Snapshot().Tenant(c.token)
 	if _, running := s.searches.LoadOrStore(tenant, true); running {

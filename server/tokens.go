@@ -104,7 +104,7 @@ func (s *Server) revokeToken(c *call) error {
 	}
 	s.registry.Refresh(c.ctx()) // another server may just have created it
 	if !slices.ContainsFunc(s.covered(c.token), func(t *registry.Token) bool { return t.ID == id }) {
-		return notFound("no token %d within the rights of this token; GET /v1/tokens lists them", id)
+		return notFound(codeTokenNotFound, "no token %d within the rights of this token; GET /v1/tokens lists them", id)
 	}
 	if err := s.registry.RevokeToken(c.ctx(), c.actor(), id); err != nil {
 		return err

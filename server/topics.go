@@ -284,7 +284,8 @@ func (s *Server) hasNoJobs(ctx context.Context, name string) error {
 		return err
 	}
 	if n := all[name].Jobs(); n > 0 {
-		return conflict("topic %s still has jobs (%d): wait until they end, delete them, or use ?drop=true", name, n)
+		return conflict(codeTopicHasJobs, "topic %s still has jobs (%d): wait until they end, delete them, or use "+
+			"?drop=true", name, n)
 	}
 	return nil
 }

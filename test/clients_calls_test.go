@@ -284,14 +284,17 @@ func reportsRefusals(t *testing.T, d *driver) {
 	d.fails(t, get(d.Token, d.topic), http.StatusNotFound)
 	f := d.fails(t, M{"op": "push", "topic": d.topic, "push": M{"body": 1, "max_attempts": 100_000}},
 		http.StatusUnprocessableEntity)
-	if f.Field != "max_attempts" || f.Title == "" || !strings.Contains(f.Text, "max_attempts") {
+	if f.Code != "invalid" || f.Field != "max_attempts" || f.Title == "" || !strings.Contains(f.Text, "max_attempts") {
 		t.Errorf("%+v", f)
 	}
 	d.fails(t, M{"op": "push", "topic": d.topic, "push": M{"body": 1, "unknown": 1}}, http.StatusBadRequest)
 	d.fails(t, M{"op": "push", "topic": d.topic, "push": M{"body": strings.Repeat("x", 300<<10)}},
 		http.StatusRequestEntityTooLarge)
 	d.MustPutTopic(t, d.topic+".off", M{"callback_url": d.endpoint.URL("/"), "state": "offline"})
-	d.fails(t, M{"op": "push", "topic": d.topic + ".off", "push": M{"body": 1}}, http.StatusConflict)
+	f = d.fails(t, M{"op": "push", "topic": d.topic + ".off", "push": M{"body": 1}}, http.StatusConflict)
+	if f.Code != "topic_offline" {
+		t.Errorf("%+v", f)
+	}
 }
 
 // broken answers requests in order, each in its own way; the last way repeats.

@@ -397,10 +397,10 @@ func (c *clientTest) drive(t *testing.T) *driver {
 
 // failure is an error that a client reports.
 type failure struct {
-	Kind, Text, Title, Detail, Field, ID string
-	Status                               int
-	RequestID                            string `json:"request_id"`
-	OutcomeUnknown                       bool   `json:"outcome_unknown"`
+	Kind, Text, Code, Title, Detail, Field, ID string
+	Status                                     int
+	RequestID                                  string `json:"request_id"`
+	OutcomeUnknown                             bool   `json:"outcome_unknown"`
 }
 
 // call runs a command, and decodes its value into value unless that is nil.

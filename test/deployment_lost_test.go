@@ -102,6 +102,9 @@ func (c count) judge(t *testing.T, answer harness.Answer, success int) bool {
 	if answer.Status != success && answer.Status != http.StatusServiceUnavailable {
 		t.Errorf("answered %s, want %d or 503", answer, success)
 	}
+	if answer.Status == http.StatusServiceUnavailable && answer.Code() != "outcome_unknown" {
+		t.Errorf("answered %s, which is not the code of an unknown outcome", answer)
+	}
 	return answer.Status == success
 }
 

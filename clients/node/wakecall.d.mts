@@ -59,6 +59,8 @@ export class WakecallError extends Error {}
 
 export class ApiError extends WakecallError {
   status: number;
+  /** What kind of problem it is, such as "job_exists"; the API page lists them. */
+  code: string;
   title: string;
   detail: string;
   field: string;

@@ -18,13 +18,13 @@ export class WakecallError extends Error {
   }
 }
 
-/** A refusal by the server: RFC 9457's problem details. */
+/** A refusal by the server: RFC 9457's problem details. `code` is a fixed word; the API page lists them. */
 export class ApiError extends WakecallError {
   constructor(status, problem, { requestId = "", retryAfter = 0, id = "" } = {}) {
-    const { title = "", detail = "", field = "" } = problem;
+    const { code = "", title = "", detail = "", field = "" } = problem;
     const text = detail || title || `status ${status}`;
     super(text.includes(field) ? text : `${field}: ${text}`);
-    Object.assign(this, { status, title, detail, field, requestId, retryAfter, id: problem.id || id });
+    Object.assign(this, { status, code, title, detail, field, requestId, retryAfter, id: problem.id || id });
   }
 }
 

@@ -24,7 +24,8 @@ class WakecallError extends \RuntimeException
 final class ApiError extends WakecallError
 {
     public int $status; // HTTP status
-    public string $title; // the kind of problem
+    public string $errorCode; // `code` of the problem, such as job_exists (the API page lists them), or ''
+    public string $title; // the status's text
     public string $detail; // what is wrong, and how to fix it
     public string $field; // the field of the request that caused it, or ''
     public string $requestId; // finds the request in the server's log
@@ -39,6 +40,7 @@ final class ApiError extends WakecallError
         string $id = ''
     ) {
         $this->status = $status;
+        $this->errorCode = (string) ($problem['code'] ?? '');
         $this->title = (string) ($problem['title'] ?? '');
         $this->detail = (string) ($problem['detail'] ?? '');
         $this->field = (string) ($problem['field'] ?? '');

@@ -42,13 +42,14 @@ class WakecallError(Exception):
 class ApiError(WakecallError):
     """A refusal by the server: RFC 9457's problem details.
 
-    status: HTTP status; title: kind of problem; detail: what is wrong and how to fix it; field: of the request that
-    caused it, or ""; request_id: finds the request in the server's log; retry_after: seconds to wait before a retry;
+    status: HTTP status; code: what kind of problem it is, a fixed word such as "job_exists" (the API page lists them);
+    title: the status's text; detail: what is wrong and how to fix it; field: of the request that caused it, or "";
+    request_id: finds the request in the server's log; retry_after: seconds to wait before a retry;
     id: of the job that was pushed, or "".
     """
 
     def __init__(self, status, problem, request_id="", retry_after=0, id=""):
-        self.status, self.title = status, problem.get("title", "")
+        self.status, self.code, self.title = status, problem.get("code", ""), problem.get("title", "")
         self.detail, self.field = problem.get("detail", ""), problem.get("field", "")
         self.request_id, self.retry_after, self.id = request_id, retry_after, problem.get("id") or id
         text = self.detail or self.title or f"status {status}"

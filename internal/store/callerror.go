@@ -99,7 +99,7 @@ func (b *Bucket) Unavailable(reason string, err error) *UnavailableError {
 	}
 	return &UnavailableError{
 		Reason: reason, RetryAfter: retry, Err: fmt.Errorf("shard %s: %w", b.shard.name, err),
-		unanswered: errors.Is(err, errNoReply),
+		unanswered: errors.Is(err, errNoReply) || errors.Is(err, errUnknown),
 	}
 }
 

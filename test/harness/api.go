@@ -55,6 +55,13 @@ type Answer struct {
 	Err    error
 }
 
+// Code returns the code of a problem.
+func (a Answer) Code() string {
+	var p struct{ Code string }
+	_ = json.Unmarshal(a.Body, &p)
+	return p.Code
+}
+
 func (a Answer) String() string {
 	if a.Err != nil {
 		return a.Err.Error()

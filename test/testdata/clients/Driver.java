@@ -161,8 +161,8 @@ public class Driver {
         error.put("text", String.valueOf(e.getMessage()));
         if (e instanceof ApiException) {
             var a = (ApiException) e;
-            error.putAll(Map.of("status", a.status, "title", a.title, "detail", a.detail, "field", a.field,
-                "request_id", a.requestId, "id", a.id));
+            error.putAll(Map.of("status", a.status, "code", a.code, "title", a.title, "detail", a.detail,
+                "field", a.field, "request_id", a.requestId, "id", a.id));
         }
         if (e instanceof UnreachableException) {
             var u = (UnreachableException) e;

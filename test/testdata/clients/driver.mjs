@@ -45,8 +45,8 @@ async function drain(k, topic) {
 }
 
 function outcome(e) {
-  const { status, title, detail, field, requestId: request_id, outcomeUnknown: outcome_unknown, id } = e;
-  return { error: { kind: e.name, text: e.message, status, title, detail, field, request_id, outcome_unknown, id } };
+  const { status, code, title, detail, field, requestId: request_id, outcomeUnknown: outcome_unknown, id } = e;
+  return { error: { kind: e.name, text: e.message, status, code, title, detail, field, request_id, outcome_unknown, id } };
 }
 
 async function handle(job) {

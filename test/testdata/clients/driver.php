@@ -62,10 +62,10 @@ function drain(Client $k, string $topic): array
 
 function outcome(Throwable $e): array
 {
-    $fields = get_object_vars($e) + ['requestId' => '', 'outcomeUnknown' => false];
+    $fields = get_object_vars($e) + ['errorCode' => '', 'requestId' => '', 'outcomeUnknown' => false];
     return ['error' => [
         'kind' => (new ReflectionClass($e))->getShortName(), 'text' => $e->getMessage(),
-        'request_id' => $fields['requestId'], 'outcome_unknown' => $fields['outcomeUnknown'],
+        'code' => $fields['errorCode'], 'request_id' => $fields['requestId'], 'outcome_unknown' => $fields['outcomeUnknown'],
     ] + $fields];
 }
 

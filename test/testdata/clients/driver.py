@@ -63,7 +63,7 @@ def drain(k, topic):
 
 
 def outcome(e):
-    names = ("status", "title", "detail", "field", "request_id", "outcome_unknown", "id")
+    names = ("status", "code", "title", "detail", "field", "request_id", "outcome_unknown", "id")
     return {"error": {"kind": type(e).__name__, "text": str(e), **{n: getattr(e, n) for n in names if hasattr(e, n)}}}
 
 

@@ -102,6 +102,7 @@ public final class Wakecall {
     /** A refusal by the server: RFC 9457's problem details. */
     public static final class ApiException extends WakecallException {
         public final int status;
+        public final String code; // what kind of problem it is, such as job_exists; the API page lists them
         public final String title;
         public final String detail; // what is wrong, and how to fix it
         public final String field; // of the request that caused it, or ""
@@ -112,6 +113,7 @@ public final class Wakecall {
         private ApiException(int status, Map<String, Object> problem, String requestId, long retryAfter, String id) {
             super(message(status, problem), null);
             this.status = status;
+            code = text(problem, "code");
             title = text(problem, "title");
             detail = text(problem, "detail");
             field = text(problem, "field");
@@ -121,7 +123,7 @@ public final class Wakecall {
         }
 
         private ApiException withId(String id) {
-            var problem = Map.<String, Object>of("title", title, "detail", detail, "field", field);
+            var problem = Map.<String, Object>of("code", code, "title", title, "detail", detail, "field", field);
             return this.id.isEmpty() ? new ApiException(status, problem, requestId, retryAfter.toSeconds(), id) : this;
         }
 
