@@ -54,7 +54,7 @@ func (s *Server) endLease(as leaseVerb) handler {
 				return leaseProblem(d.Err)
 			}
 			if e.Verb == store.Extend {
-				return s.answer(c, http.StatusOK, &extendedView{instant(d.At)})
+				return s.answer(c, http.StatusOK, &extendedView{d.At})
 			}
 			return c.NoContent(http.StatusNoContent)
 		})
@@ -62,7 +62,7 @@ func (s *Server) endLease(as leaseVerb) handler {
 }
 
 type extendedView struct {
-	LeasedUntil instant `json:"leased_until"`
+	LeasedUntil time.Time `json:"leased_until"`
 }
 
 // mayEnd sets the lease and checks the right on its topic. A malformed lease is treated as expired.
@@ -127,8 +127,8 @@ func (r *endRequest) end(request []byte, as leaseVerb) (e store.End, err error) 
 type endedView struct {
 	Lease       string       `json:"lease"`
 	State       store.State  `json:"state,omitzero"` // done if the job is removed
-	LeasedUntil instant      `json:"leased_until,omitzero"`
-	NextAt      instant      `json:"next_at,omitzero"` // when a delayed job becomes ready
+	LeasedUntil time.Time    `json:"leased_until,omitzero"`
+	NextAt      time.Time    `json:"next_at,omitzero"` // when a delayed job becomes ready
 	Error       *problemView `json:"error,omitzero"`
 }
 
@@ -171,9 +171,9 @@ func (v *endedView) set(d *store.Ended) {
 	v.State = cmp.Or(d.State, "done")
 	switch d.State {
 	case store.Running:
-		v.LeasedUntil = instant(d.At)
+		v.LeasedUntil = d.At
 	case store.Delayed:
-		v.NextAt = instant(d.At)
+		v.NextAt = d.At
 	}
 }
 

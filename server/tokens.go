@@ -19,19 +19,19 @@ type tokenView struct {
 	Name       string           `json:"name"`
 	Rights     []registry.Right `json:"rights"`
 	Topics     []string         `json:"topics"`
-	CreatedAt  instant          `json:"created_at"`
-	ExpiresAt  *instant         `json:"expires_at"`
-	LastUsedAt *instant         `json:"last_used_at"`
+	CreatedAt  time.Time        `json:"created_at"`
+	ExpiresAt  *time.Time       `json:"expires_at"`
+	LastUsedAt *time.Time       `json:"last_used_at"`
 	Token      string           `json:"token,omitempty"` // only of a new one
 }
 
 func viewOfToken(t *registry.Token, used time.Time) tokenView {
 	v := tokenView{
-		ID: t.ID, Name: t.Name, Rights: t.Rights, Topics: t.Topics, CreatedAt: instant(t.CreatedAt),
-		ExpiresAt: (*instant)(t.ExpiresAt),
+		ID: t.ID, Name: t.Name, Rights: t.Rights, Topics: t.Topics, CreatedAt: t.CreatedAt,
+		ExpiresAt: t.ExpiresAt,
 	}
 	if !used.IsZero() {
-		v.LastUsedAt = (*instant)(&used)
+		v.LastUsedAt = &used
 	}
 	return v
 }
