@@ -4,12 +4,14 @@ import (
 	"encoding/json"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
+	"github.com/wakecall/wakecall/internal/message"
 	"github.com/wakecall/wakecall/master/child"
 )
 
@@ -60,6 +62,44 @@ type Process struct {
 	ExitedAt  time.Time       `json:"exited_at,omitzero"`
 	RSS       int64           `json:"rss"` // bytes
 	Status    json.RawMessage `json:"status,omitempty"`
+}
+
+// Status is what a process reports about itself; other roles have other parts.
+type Status struct {
+	InFlight    *int `json:"in_flight"`
+	Concurrency int  `json:"concurrency"`
+	Findings    []struct {
+		Shard  string          `json:"shard"`
+		Kind   string          `json:"kind"`
+		Detail message.Message `json:"detail"`
+		Since  time.Time       `json:"since"`
+	} `json:"findings"`
+	Services    []ServiceState   `json:"services"`
+	Journal     string           `json:"journal"`     // why the journal cannot be written
+	Refuses     string           `json:"refuses"`     // why every request of clients is refused
+	Connections map[string]int64 `json:"connections"` // connections of a gateway, by protocol
+}
+
+// ServiceState describes a service of a process.
+type ServiceState struct {
+	Name     string    `json:"name"`
+	State    string    `json:"state"`
+	Restarts int       `json:"restarts"`
+	Since    time.Time `json:"since"`           // when it entered the state
+	Error    string    `json:"error,omitempty"` // the last failure
+}
+
+// Reported returns the process's status, as far as this version knows it.
+func (p *Process) Reported() (s Status) {
+	if len(p.Status) > 0 {
+		_ = json.Unmarshal(p.Status, &s)
+	}
+	return s
+}
+
+// Failing returns the services that are not running.
+func (s *Status) Failing() []ServiceState {
+	return slices.DeleteFunc(slices.Clone(s.Services), func(one ServiceState) bool { return one.State == "running" })
 }
 
 // tree queries the status of all processes concurrently.
