@@ -266,7 +266,7 @@ func (s *Sampler) lastTotals(ctx context.Context, at time.Time) (Totals, time.Ti
 		}
 		last := slices.MaxFunc(list, func(a, b Sample) int { return a.At.Compare(b.At) })
 		r, err := decode(last)
-		return Totals(r.storedTotals), last.At, err
+		return r.Totals, last.At, err
 	}
 	return Totals{}, time.Time{}, nil
 }
