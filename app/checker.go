@@ -13,6 +13,7 @@ import (
 	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/observe/activity"
 	"github.com/wakecall/wakecall/internal/observe/history"
+	"github.com/wakecall/wakecall/internal/pause"
 	"github.com/wakecall/wakecall/internal/reconcile"
 	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/web"
@@ -185,10 +186,8 @@ const rotationsEvery = 30 * time.Second
 // endRotations drops old signing secrets when their overlap ends.
 func (p *parts) endRotations(ctx context.Context) error {
 	for {
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, rotationsEvery) {
 			return nil
-		case <-time.After(rotationsEvery):
 		}
 		if !p.registry.Up() {
 			continue

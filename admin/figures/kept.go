@@ -8,6 +8,7 @@ import (
 
 	"github.com/wakecall/wakecall/internal/alert"
 	"github.com/wakecall/wakecall/internal/observe/history"
+	"github.com/wakecall/wakecall/internal/pause"
 )
 
 // Stored is the age of data read from the registry's database.
@@ -151,10 +152,8 @@ func (h *Handler) Keep(ctx context.Context) {
 			h.Series(limited, history.AllTopics, span)
 		}
 		cancel()
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, keepEvery) {
 			return
-		case <-time.After(keepEvery):
 		}
 	}
 }

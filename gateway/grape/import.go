@@ -14,6 +14,7 @@ import (
 
 	"github.com/wakecall/wakecall/gateway"
 	"github.com/wakecall/wakecall/gateway/importer"
+	"github.com/wakecall/wakecall/internal/pause"
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
@@ -159,7 +160,7 @@ func (s *source) Claim(ctx context.Context, n int) ([]importer.Job, error) {
 		if skipped == 0 {
 			return nil, nil
 		}
-		importer.Pause(ctx, claimPause)
+		pause.For(ctx, claimPause)
 	}
 	return nil, nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/observe"
+	"github.com/wakecall/wakecall/internal/pause"
 	"github.com/wakecall/wakecall/internal/queue"
 )
 
@@ -78,10 +79,8 @@ func New(o Options) *Sampler {
 // Run samples until ctx is done.
 func (s *Sampler) Run(ctx context.Context) error {
 	for {
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, untilNext(s.opts.Now())) {
 			return nil
-		case <-time.After(untilNext(s.opts.Now())):
 		}
 		// A store that hangs makes the sampler miss rounds, but does not stop it.
 		limited, cancel := context.WithTimeout(ctx, Round-time.Second)
