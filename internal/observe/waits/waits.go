@@ -36,7 +36,7 @@ const (
 // Wait is a reason with its details. Which fields are set depends on the reason.
 type Wait struct {
 	Reason   Reason    `json:"reason"`
-	Until    time.Time `json:"until,omitzero"`    // not_due, retry, breaker_open, rate_limit: when the next call may be made
+	Until    time.Time `json:"until,omitzero"`    // not_due, retry, breaker_open, rate_limit: of the next call
 	By       string    `json:"by,omitzero"`       // paused: who paused the topic
 	Why      string    `json:"why,omitzero"`      // paused: the reason that was given
 	Since    time.Time `json:"since,omitzero"`    // paused
@@ -45,7 +45,7 @@ type Wait struct {
 	Jobs     int64     `json:"jobs,omitzero"`     // behind
 	Attempt  int       `json:"attempt,omitzero"`  // retry: the number of the failed attempt
 	Failures int64     `json:"failures,omitzero"` // breaker_open: in a row
-	Shard    string    `json:"shard,omitzero"`    // shard_down; max_in_flight, if the shard has only a share of the limit
+	Shard    string    `json:"shard,omitzero"`    // shard_down; max_in_flight, if it has only a share
 	Error    string    `json:"error,omitzero"`    // shard_down, retry
 }
 
