@@ -21,6 +21,7 @@ type Queue interface {
 	Counts(ctx context.Context) (map[string]store.Stats, error)
 	Totals(ctx context.Context, topics []string) (map[string]observe.TopicTotals, error)
 	TopicLimits(ctx context.Context, topics []string) (map[string]observe.TopicLimits, error)
+	LastDead(ctx context.Context, topic string, limit int) ([]store.Job, error)
 }
 
 // Activity is the part of an activity.Reader that a Watch needs.
@@ -62,7 +63,10 @@ type Watch struct {
 	src    Sources
 	trends map[string]*trend    // by topic
 	found  map[string]time.Time // when each finding was last found, at most trendSpan ago
-	died   map[string]int64     // the stored counts of deaths; nil before the first read
+	died   map[string]int64     // the stored counts of deaths; nil before the first are stored
+
+	deaths  map[string]map[string]int64 // by topic and shard: how many jobs died
+	counted bool                        // all shards have counted them
 
 	judged  judgement
 	answers map[string]answered // by topic
@@ -102,7 +106,7 @@ const (
 // NewWatch returns a Watch.
 func NewWatch(s Sources) *Watch {
 	return &Watch{src: s, trends: map[string]*trend{}, found: map[string]time.Time{}, answers: map[string]answered{},
-		clears: map[string]foreseen{}}
+		clears: map[string]foreseen{}, deaths: map[string]map[string]int64{}}
 }
 
 // Find makes a round and returns the findings, and a Judge for this round.

@@ -277,6 +277,14 @@ func (e *PartialError) Error() string {
 
 func (e *PartialError) Unwrap() error { return e.Err }
 
+// Missing returns the shards that are missing in an answer.
+func Missing(err error) []string {
+	if partial, ok := errors.AsType[*PartialError](err); ok {
+		return partial.Shards
+	}
+	return nil
+}
+
 // IsPartial reports whether an error means that the answer is without some shards.
 func IsPartial(err error) bool {
 	var partial *PartialError

@@ -226,12 +226,11 @@ func (s *Sampler) read(ctx context.Context, topics []string) (
 	silent := map[string]bool{}
 	for some := range slices.Chunk(topics, topicsAtOnce) {
 		totals, err := s.opts.Source.Totals(ctx, some)
-		if partial, ok := errors.AsType[*queue.PartialError](err); ok {
-			for _, shard := range partial.Shards {
-				silent[shard] = true
-			}
-		} else if err != nil {
+		if err != nil && !queue.IsPartial(err) {
 			return nil, nil, "", err
+		}
+		for _, shard := range queue.Missing(err) {
+			silent[shard] = true
 		}
 		for topic, t := range totals {
 			if r := (Reading{t.Total, t.Stats}); r != (Reading{}) || s.topics.topics[topic] != nil {
