@@ -122,8 +122,9 @@ func (w *Watch) Find(ctx context.Context, r Rules) ([]Finding, Judge) {
 			down[f.Shard], w.outage = down[f.Shard] || f.Kind == "shard_down", now
 		}
 	}
-	if now.Sub(w.judged.at) >= pauseShare*w.judged.took {
+	if now.Sub(w.judged.at) >= w.judged.pause || !maps.Equal(w.judged.down, down) {
 		w.judged = w.topics(ctx, r, now)
+		w.judged.down = down
 	}
 	unknown := w.judged.unknown
 	byOutage := func(f Finding) bool { return w.byOutage(&f, now) }
@@ -163,15 +164,17 @@ func (w *Watch) byOutage(f *Finding, now time.Time) bool {
 type judgement struct {
 	found   []Finding
 	unknown map[string]bool // kinds of causes that could not be judged
+	down    map[string]bool // the shards that were down
 	at      time.Time
-	took    time.Duration // set only if reading took long
+	pause   time.Duration // before the next one
 }
 
 // With 100,000 topics whose jobs are called, reading the topics takes seconds. After such a round, they are not read
-// again for pauseShare times its duration, even if it timed out before all were read.
+// again for pauseShare times its duration or readPause, even if it timed out before all were read.
 const (
 	quickRead  = 500 * time.Millisecond
 	pauseShare = 9
+	readPause  = 15 * time.Second
 )
 
 // topics judges the topics.
@@ -192,11 +195,11 @@ func (w *Watch) topics(ctx context.Context, r Rules, now time.Time) judgement {
 	late, lateErr := w.late(ctx, r, names, ready, now)
 	lost, lostErr := w.unknownTopics(ctx, r, now)
 	failed := !complete || cmp.Or(brokenErr, lateErr, lostErr) != nil
-	j := judgement{found: slices.Concat(list, broken, late, lost), at: now, unknown: map[string]bool{
+	j := judgement{found: slices.Concat(list, broken, late, lost), at: time.Now(), unknown: map[string]bool{
 		"breaker": brokenErr != nil, "late": lateErr != nil, "topic_unknown": lostErr != nil, manyTopics: failed,
 	}}
-	if took := time.Since(now); took > quickRead && (!failed || ctx.Err() != nil) {
-		j.took = took
+	if took := j.at.Sub(now); took > quickRead && (!failed || ctx.Err() != nil) {
+		j.pause = min(readPause, pauseShare*took)
 	}
 	return j
 }
