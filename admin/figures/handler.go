@@ -59,6 +59,7 @@ type Queue interface {
 type History interface {
 	Series(ctx context.Context, series, span string) (history.Points, error)
 	Range(ctx context.Context, series string, from, to time.Time) (history.Points, error)
+	All(ctx context.Context, topic string) ([]history.Points, error)
 }
 
 // Activity reads the recent attempts of topics, and their lateness.
