@@ -42,7 +42,6 @@ type Registry interface {
 
 // AlertStore lists alerts; *alert.Store implements it.
 type AlertStore interface {
-	AlertsBetween(ctx context.Context, topic, shard string, from, to time.Time, most int) ([]alert.Alert, error)
 	ListAlerts(ctx context.Context, f alert.Filter) ([]alert.Alert, error)
 }
 

@@ -104,7 +104,8 @@ func (h *Handler) collectMarks(c echo.Context, d *marks) error {
 }
 
 func (h *Handler) alertMarks(ctx context.Context, d *marks, topic, shard string) error {
-	alerts, err := h.Alerts.AlertsBetween(ctx, topic, shard, d.From, d.To, marksShown+1)
+	f := alert.Filter{Topic: topic, Shard: shard, From: d.From, To: d.To, Limit: marksShown + 1}
+	alerts, err := h.Alerts.ListAlerts(ctx, f)
 	for i := range alerts {
 		m := mark{Kind: "alert", At: alerts[i].BeganAt, Alert: &alerts[i]}
 		if alerts[i].EndedAt != nil {

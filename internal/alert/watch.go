@@ -69,9 +69,9 @@ type Watch struct {
 	counted bool                        // all shards have counted them
 
 	judged  judgement
-	answers map[string]answered // by topic
-	clears  map[string]foreseen // by topic
-	outage  time.Time           // when a shard was last found down
+	answers lookup[string] // what the topic's endpoint answered recently
+	clears  lookup[forecast.Answer]
+	outage  time.Time // when a shard was last found down
 
 	began         time.Time // the first round
 	swept         time.Time // when all topics were last checked for ready jobs; zero: checked by the next round
@@ -105,8 +105,11 @@ const (
 
 // NewWatch returns a Watch.
 func NewWatch(s Sources) *Watch {
-	return &Watch{src: s, trends: map[string]*trend{}, found: map[string]time.Time{}, answers: map[string]answered{},
-		clears: map[string]foreseen{}, deaths: map[string]map[string]int64{}}
+	return &Watch{src: s, trends: map[string]*trend{}, found: map[string]time.Time{},
+		deaths:  map[string]map[string]int64{},
+		answers: lookup[string]{answersEvery, map[string]looked[string]{}},
+		clears:  lookup[forecast.Answer]{forecastsEvery, map[string]looked[forecast.Answer]{}},
+	}
 }
 
 // Find makes a round and returns the findings, and a Judge for this round.
@@ -130,10 +133,7 @@ func (w *Watch) Find(ctx context.Context, r Rules) ([]Finding, Judge) {
 	byOutage := func(f Finding) bool { return w.byOutage(&f, now) }
 	topics := slices.DeleteFunc(slices.Clone(w.judged.found), byOutage)
 	list = append(list, w.bound(topics, now)...)
-	w.addAnswers(ctx, list, now)
-	w.addForecasts(ctx, list, now)
-	maps.DeleteFunc(w.answers, func(_ string, a answered) bool { return now.Sub(a.at) > trendSpan })
-	maps.DeleteFunc(w.clears, func(_ string, f foreseen) bool { return now.Sub(f.at) > trendSpan })
+	w.addMore(ctx, list, now)
 	maps.DeleteFunc(w.found, func(_ string, at time.Time) bool { return now.Sub(at) > trendSpan })
 	for _, f := range list {
 		w.found[f.id()] = now

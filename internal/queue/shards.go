@@ -287,8 +287,7 @@ func Missing(err error) []string {
 
 // IsPartial reports whether an error means that the answer is without some shards.
 func IsPartial(err error) bool {
-	var partial *PartialError
-	return errors.As(err, &partial)
+	return errors.As(err, new(*PartialError))
 }
 
 // each asks shards, also after an error. It returns errors as a *PartialError.

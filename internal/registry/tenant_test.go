@@ -20,7 +20,7 @@ func TestTokensThatATokenMadeCountWithIt(t *testing.T) {
 		{add(4, "shop.*", RightConsume), 2},
 		{add(5, "shop.orders", RightConsume), 2},
 		{add(6, "bank.orders", RightConsume), 3},
-		{add(7, "bank.orders", RightPush), 7}, // more than 3 allows
+		{add(7, "bank.orders", RightPush), 7},           // more than 3 allows
 		{add(8, "other.*", RightPush, RightConsume), 8}, // may not make tokens
 		{add(9, "other.orders", RightConsume), 9},
 	} {
