@@ -207,7 +207,7 @@ func answerMarks(all []history.Points, from, to time.Time) (list []mark) {
 	}
 	for _, p := range all {
 		for i, at := range p.Times {
-			bad, good, begins := valueOf(p, "failed", i), valueOf(p, "delivered", i), time.Unix(at-p.Step, 0)
+			bad, good, begins := p.Value("failed", i), p.Value("delivered", i), time.Unix(at-p.Step, 0)
 			if good == 0 && bad > 0 && failed == 0 {
 				since = begins
 			}
@@ -225,11 +225,4 @@ func answerMarks(all []history.Points, from, to time.Time) (list []mark) {
 
 func answerMark(key string, at time.Time, failed float64) mark {
 	return mark{Kind: "endpoint", Key: key, At: at, Args: []any{int64(math.Round(failed))}}
-}
-
-func valueOf(p history.Points, name string, i int) float64 {
-	if values := p.Values[name]; i < len(values) && values[i] != nil {
-		return *values[i]
-	}
-	return 0
 }

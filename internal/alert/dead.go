@@ -45,9 +45,6 @@ func (w *Watch) addDeaths(read map[string]observe.TopicTotals, err error) {
 // once.
 func (w *Watch) Dead(ctx context.Context) []DeadTopic {
 	if !w.counted {
-		if w.died == nil && w.src.Snapshot().Topics.Len() == 0 {
-			w.claim(ctx, nil) // a new installation: no deaths were reported yet
-		}
 		return nil
 	}
 	counts := map[string]Deaths{}

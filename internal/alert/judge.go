@@ -16,7 +16,11 @@ import (
 	"github.com/wakecall/wakecall/internal/store"
 )
 
-var criticalShardKinds = []string{"down", "forbidden", "partial", "eviction", "write_error"}
+// shardSeverities are those of kinds of findings that are no warnings.
+var shardSeverities = map[string]string{
+	"down": Critical, "forbidden": Critical, "partial": Critical, "eviction": Critical, "write_error": Critical,
+	"restarted": Info, // the restart has ended
+}
 
 // shards judges the redis-checker's findings.
 func (w *Watch) shards(r Rules) []Finding {
@@ -25,13 +29,7 @@ func (w *Watch) shards(r Rules) []Finding {
 	}
 	var list []Finding
 	for _, f := range w.src.Shards() {
-		severity := Warning
-		switch {
-		case slices.Contains(criticalShardKinds, f.Kind):
-			severity = Critical
-		case f.Kind == "restarted": // the restart has ended
-			severity = Info
-		}
+		severity := cmp.Or(shardSeverities[f.Kind], Warning)
 		list = append(list, Finding{
 			Shard: f.Shard,
 			Cause: Cause{Kind: "shard_" + f.Kind, Severity: severity, Text: f.Detail, BeganAt: f.Since},

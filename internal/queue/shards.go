@@ -286,9 +286,7 @@ func Missing(err error) []string {
 }
 
 // IsPartial reports whether an error means that the answer is without some shards.
-func IsPartial(err error) bool {
-	return errors.As(err, new(*PartialError))
-}
+func IsPartial(err error) bool { return errors.As(err, new(*PartialError)) }
 
 // each asks shards, also after an error. It returns errors as a *PartialError.
 func each(list []*store.Shard, ask func(*store.Shard) error) error {

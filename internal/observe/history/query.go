@@ -251,6 +251,14 @@ func (p *Points) levels(columns []column, slots []time.Time, t Tier, list []stor
 	}
 }
 
+// Value returns a value, or 0 where it is unknown.
+func (p Points) Value(name string, i int) float64 {
+	if list := p.Values[name]; i < len(list) && list[i] != nil {
+		return *list[i]
+	}
+	return 0
+}
+
 // WithGaps returns the points of a topic, with gaps in the slots in which all topics have one: no shard answered then.
 // A topic's own points do not show gaps, because they are stored only after events.
 func (p Points) WithGaps(all Points) Points {
