@@ -52,16 +52,19 @@ func (w *world) Totals(ctx context.Context, names []string) (map[string]observe.
 		return nil, ctx.Err()
 	case <-time.After(w.slow):
 	}
-	if w.err != nil {
-		return map[string]observe.TopicTotals{
-			"a": {Total: observe.Totals{Pushed: 3, Died: 1}},
-		}, w.err // findings of the other shards
-	}
-	return w.totals, nil
+	return w.totals, w.err
 }
 
 func (w *world) TopicLimits(context.Context, []string) (map[string]observe.TopicLimits, error) {
 	return w.limits, w.err
+}
+
+func (w *world) LastDead(_ context.Context, topic string, limit int) (list []store.Job, _ error) {
+	for i := range limit {
+		list = append(list, store.Job{Topic: topic, ID: fmt.Sprint(i),
+			History: []store.Attempt{{Error: "timed out"}, {Error: "the endpoint answered 500"}}})
+	}
+	return list, nil
 }
 
 func (w *world) Attempts(context.Context, string, int) ([]activity.Attempt, error) {
