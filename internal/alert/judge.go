@@ -71,11 +71,17 @@ func (w *Watch) refused(ctx context.Context, found []Finding, now time.Time) ([]
 	if w.src.Refused == nil {
 		return nil, nil
 	}
+	if !w.src.RegistryUp() { // waiting would delay the alert about Redis
+		return nil, registry.ErrUnavailable
+	}
 	streak, err := w.src.Refused(ctx)
-	total := streak.Total()
-	if err != nil || now.Sub(total.Last) > defaultSpan {
-		w.refusedBy = ""
+	if err != nil {
 		return nil, err
+	}
+	total := streak.Total()
+	if now.Sub(total.Last) > defaultSpan {
+		w.refusedBy = ""
+		return nil, nil
 	}
 	for i := range found {
 		full := found[i].Kind == "shard_memory" && total.Reason == "full"

@@ -46,7 +46,11 @@ func TestRefusedPushesAreFound(t *testing.T) {
 		if found, over := round(); len(found) != 0 || over(list[0]) {
 			t.Error("it is over without the database")
 		}
-		w.unread = nil
+		w.unread, w.up = nil, false
+		if found, over := round(); len(found) != 0 || over(list[0]) {
+			t.Error("the database is asked though it is away")
+		}
+		w.up = true
 		if found, over := round(); len(found) != 0 || !over(list[0]) {
 			t.Errorf("it is not over: %+v", found)
 		}

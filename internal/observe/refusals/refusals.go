@@ -71,9 +71,15 @@ func (s Streak) sum(name func(Count) string) (list []Count) {
 	})
 }
 
-// Of returns the counts of a topic.
-func (s Streak) Of(topic string) Streak {
-	return slices.DeleteFunc(slices.Clone(s), func(c Count) bool { return c.Topic != topic })
+// Of returns the counts of a topic, without its name.
+func (s Streak) Of(topic string) (list Streak) {
+	for _, c := range s {
+		if c.Topic == topic {
+			c.Topic = ""
+			list = append(list, c)
+		}
+	}
+	return list
 }
 
 // Total returns the sum of all counts, with the most frequent reason.
