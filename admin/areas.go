@@ -32,7 +32,7 @@ func newAreas(
 	})
 	in.figures = figures.New(figures.Options{
 		Pages: pages, Texts: texts, Registry: o.Registry, Queue: o.Queue, History: o.History, Activity: o.Activity,
-		Alerts: o.Alerts, Trail: o.Registry, Log: o.Log, Now: o.Now,
+		Alerts: o.Alerts, Refused: o.Refused, Trail: o.Registry, Log: o.Log, Now: o.Now,
 	})
 	in.jobs = jobs.New(jobs.Options{
 		Pages: pages, Texts: texts, Flashes: flashes, Hub: hub, Registry: o.Registry, Queue: o.Queue,

@@ -15,6 +15,7 @@ import (
 	"github.com/wakecall/wakecall/internal/observe/activity"
 	"github.com/wakecall/wakecall/internal/observe/forecast"
 	"github.com/wakecall/wakecall/internal/observe/history"
+	"github.com/wakecall/wakecall/internal/observe/refusals"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/store"
 )
@@ -28,6 +29,7 @@ type Options struct {
 	History  History
 	Activity Activity
 	Alerts   AlertStore
+	Refused  func(context.Context) (refusals.Streak, error) // the last refused pushes; nil: they are not shown
 	Trail    Trail
 	Log      *slog.Logger
 	Now      func() time.Time

@@ -189,8 +189,12 @@ func (a *Alerts) overLines(n *news, say Say) (lines []Line) {
 	for _, x := range n.over {
 		over := []string{overText(say, x.BeganAt, *x.EndedAt)}
 		for _, c := range x.Causes {
-			if c.Kind != x.Kind {
-				over = append(over, say("alerts.title_"+c.Kind, x.Topic+x.Shard)+overText(say, c.BeganAt, c.EndedAt))
+			text := say("alerts.title_"+c.Kind, x.Topic+x.Shard)
+			if c.Kind == "refused" {
+				text = c.Say(say, brief)
+			}
+			if c.Kind != x.Kind || c.Kind == "refused" {
+				over = append(over, text+overText(say, c.BeganAt, c.EndedAt))
 			}
 		}
 		text := strings.Join(over, "; ")
@@ -237,7 +241,7 @@ func link(adminURL string, alert *Alert) string {
 		page = "/topics/" + url.PathEscape(alert.Topic)
 	case alert.Shard != "":
 		page = "/shards"
-	case alert.Kind == "registry" || alert.Kind == "journal":
+	case alert.Kind == "registry" || alert.Kind == "journal" || alert.Kind == "process":
 		page = "/processes"
 	case alert.Kind == "test":
 		page = "/alerts/settings"

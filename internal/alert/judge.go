@@ -59,6 +59,54 @@ func (w *Watch) host(r Rules, now time.Time) []Finding {
 	return list
 }
 
+// refusedWait is how long pushes must have been refused to be an alert of their own: the redis-checker finds a shard
+// that is down within it. It is also how long they must have been refused to be critical.
+const refusedWait = 10 * time.Second
+
+// refused finds that pushes were refused lately. If a shard has a problem that explains it, it is a cause of that
+// alert, as long as pushes are refused: one outage is one alert.
+func (w *Watch) refused(ctx context.Context, found []Finding, now time.Time) ([]Finding, error) {
+	if w.src.Refused == nil {
+		return nil, nil
+	}
+	if !w.src.RegistryUp() { // waiting would delay the alert about Redis
+		return nil, registry.ErrUnavailable
+	}
+	streak, err := w.src.Refused(ctx)
+	if err != nil {
+		return nil, err
+	}
+	total := streak.Total()
+	if now.Sub(total.Last) > defaultSpan {
+		w.refusedBy = ""
+		return nil, nil
+	}
+	for i := range found {
+		full := found[i].Kind == "shard_memory" && total.Reason == "full"
+		if w.refusedBy == "" && found[i].Shard != "" && (found[i].Severity == Critical || full) {
+			w.refusedBy = found[i].Shard
+		}
+	}
+	c := Cause{Kind: "refused", Severity: Warning, N: total.N, BeganAt: total.First, SeenAt: total.Last,
+		Text: streak.Says()}
+	if w.refusedBy == "" && now.Sub(total.First) < refusedWait {
+		return nil, nil
+	}
+	// The shard's own problem is critical, and gives the alert its title.
+	if (w.refusedBy == "" || total.Reason == "full") && total.Last.Sub(total.First) >= refusedWait {
+		c.Severity = Critical
+	}
+	return []Finding{{Shard: w.refusedBy, Cause: c}}, nil
+}
+
+// deaths finds the processes of this host that keep dying.
+func (w *Watch) deaths(ctx context.Context, now time.Time) []Finding {
+	if w.src.Deaths != nil && now.Sub(w.dyingAsked) >= unknownEvery {
+		w.dying, w.dyingAsked = w.src.Deaths(ctx), now
+	}
+	return w.dying
+}
+
 // unknownEvery is how often the topics in the shards are compared with those of the registry.
 const unknownEvery = 15 * time.Second
 

@@ -11,6 +11,7 @@ import (
 	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/observe/activity"
 	"github.com/wakecall/wakecall/internal/observe/forecast"
+	"github.com/wakecall/wakecall/internal/observe/refusals"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/store"
 )
@@ -41,6 +42,9 @@ type Sources struct {
 	Unknown func(context.Context) (map[string]int64, error)
 	Journal func() error // an error if part of it cannot be written
 	Shards  func() []ShardFinding
+	// Refused returns the last streak of refused pushes; nil: they are not counted.
+	Refused func(context.Context) (refusals.Streak, error)
+	Deaths  func(context.Context) []Finding // about processes of this host; nil: none is known
 
 	// Forecast says when the waiting jobs of a topic are cleared; nil: alerts do not say it.
 	Forecast func(ctx context.Context, topic string) forecast.Answer
@@ -79,6 +83,9 @@ type Watch struct {
 	registryAway  time.Time // since when the registry's database has been unavailable
 	unknown       []Finding // topics, as last found
 	unknownAsked  time.Time
+	refusedBy     string // the shard whose alert says how many pushes were refused; empty: an alert of their own
+	dying         []Finding
+	dyingAsked    time.Time
 }
 
 // manyTopics is the kind of the finding that counts the topics without their own alert.
@@ -130,6 +137,9 @@ func (w *Watch) Find(ctx context.Context, r Rules) ([]Finding, Judge) {
 		w.judged.down = down
 	}
 	unknown := w.judged.unknown
+	refused, err := w.refused(ctx, list, now)
+	unknown["refused"] = err != nil
+	list = append(append(list, refused...), w.deaths(ctx, now)...)
 	byOutage := func(f Finding) bool { return w.byOutage(&f, now) }
 	topics := slices.DeleteFunc(slices.Clone(w.judged.found), byOutage)
 	list = append(list, w.bound(topics, now)...)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/observe/activity"
+	"github.com/wakecall/wakecall/internal/observe/refusals"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/store"
@@ -33,6 +34,8 @@ type world struct {
 	told    map[string]int64
 	last    []activity.Attempt // nil: one died, one was delivered
 	lost    error              // of the registry
+	refused refusals.Streak
+	unread  error // of refused
 }
 
 func (w *world) Active(context.Context, time.Time) ([]string, error) { return w.active, w.err }
@@ -105,7 +108,7 @@ func (w *world) watch() *Watch {
 			return &registry.Snapshot{Topics: registry.NewTopics(slices.Collect(maps.Values(w.topics))...)}
 		}, RegistryUp: func() bool { return w.up },
 		Journal: func() error { return w.journal }, Shards: func() []ShardFinding { return w.shards },
-		ClaimDeaths: w.ClaimDeaths,
+		Refused: func(context.Context) (refusals.Streak, error) { return w.refused, w.unread }, ClaimDeaths: w.ClaimDeaths,
 	})
 }
 
