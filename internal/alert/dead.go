@@ -33,10 +33,10 @@ func (w *Watch) addDeaths(read map[string]observe.TopicTotals, err error) {
 	for name, t := range read {
 		died := map[string]int64{}
 		for _, shard := range missing {
-			died[shard] = w.deaths[name][shard]
+			died[shard] = w.diedOn[name][shard]
 		}
-		if maps.Copy(died, t.Died); len(died) > 0 || w.deaths[name] != nil {
-			w.deaths[name] = died
+		if maps.Copy(died, t.Died); len(died) > 0 || w.diedOn[name] != nil {
+			w.diedOn[name] = died
 		}
 	}
 }
@@ -48,7 +48,7 @@ func (w *Watch) Dead(ctx context.Context) []DeadTopic {
 		return nil
 	}
 	counts := map[string]Deaths{}
-	for name, died := range w.deaths {
+	for name, died := range w.diedOn {
 		var n int64
 		for _, some := range died {
 			n += some

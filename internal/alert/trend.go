@@ -203,7 +203,7 @@ func (w *Watch) read(
 func (w *Watch) forgetTrends(now time.Time) {
 	known := w.src.Snapshot().Topics
 	maps.DeleteFunc(w.trends, func(name string, t *trend) bool { return known.Get(name) == nil || t.over(now) })
-	maps.DeleteFunc(w.deaths, func(name string, _ map[string]int64) bool { return known.Get(name) == nil })
+	maps.DeleteFunc(w.diedOn, func(name string, _ map[string]int64) bool { return known.Get(name) == nil })
 }
 
 func (w *Watch) addToTrends(names []string, read map[string]observe.TopicTotals, now time.Time) {

@@ -69,7 +69,7 @@ type Watch struct {
 	found  map[string]time.Time // when each finding was last found, at most trendSpan ago
 	died   map[string]int64     // the stored counts of deaths; nil before the first are stored
 
-	deaths  map[string]map[string]int64 // by topic and shard: how many jobs died
+	diedOn  map[string]map[string]int64 // by topic and shard: how many jobs died
 	counted bool                        // all shards have counted them
 
 	judged  judgement
@@ -113,7 +113,7 @@ const (
 // NewWatch returns a Watch.
 func NewWatch(s Sources) *Watch {
 	return &Watch{src: s, trends: map[string]*trend{}, found: map[string]time.Time{},
-		deaths:  map[string]map[string]int64{},
+		diedOn:  map[string]map[string]int64{},
 		answers: lookup[string]{answersEvery, map[string]looked[string]{}},
 		clears:  lookup[forecast.Answer]{forecastsEvery, map[string]looked[forecast.Answer]{}},
 	}
