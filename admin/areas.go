@@ -30,7 +30,7 @@ func newAreas(o Options, pages *page.Pages, sessions *access.Sessions, hub *live
 	})
 	in.figures = figures.New(figures.Options{
 		Pages: pages, Registry: o.Registry, Queue: o.Queue, History: o.History, Activity: o.Activity,
-		Alerts: o.Alerts, Trail: o.Registry,
+		Alerts: o.Alerts, Refused: o.Refused, Trail: o.Registry,
 	})
 	in.jobs = jobs.New(jobs.Options{
 		Pages: pages, Hub: hub, Registry: o.Registry, Queue: o.Queue, Counts: in.figures, Caller: o.Caller,

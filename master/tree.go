@@ -60,7 +60,9 @@ type Process struct {
 	Restarts  int             `json:"restarts"`
 	LastExit  string          `json:"last_exit,omitempty"`
 	ExitedAt  time.Time       `json:"exited_at,omitzero"`
-	RSS       int64           `json:"rss"` // bytes
+	Deaths    int             `json:"deaths,omitempty"` // how often it died, each time within ten minutes of the last
+	Dying     time.Time       `json:"dying,omitzero"`   // since when, if it last died less than ten minutes ago
+	RSS       int64           `json:"rss"`              // bytes
 	Status    json.RawMessage `json:"status,omitempty"`
 }
 
@@ -147,6 +149,7 @@ func (s *slot) describe() Process {
 	if s.spec.Numbered {
 		d.Number = s.number
 	}
+	d.Deaths, d.Dying = s.deaths.lately(time.Now())
 	s.mu.Unlock()
 	if p == nil {
 		return d
@@ -186,6 +189,7 @@ func (r *redisServer) describe() Process {
 		LastExit: r.lastExit,
 		RSS:      rss(r.pid),
 	}
+	d.Deaths, d.Dying = r.deaths.lately(time.Now())
 	switch {
 	case r.pid == 0 || syscall.Kill(r.pid, 0) != nil:
 		d.State, d.Pid = StateWaiting, 0

@@ -25,6 +25,9 @@ func (s *Server) pushBatch(c *call) error {
 			return err
 		}
 		s.validate(c, &b)
+		if err := s.accepting(b.pushes...); err != nil {
+			return err
+		}
 		body.lent = true
 		results := s.jobs.PushBatch(c.ctx(), b.pushes)
 		body.lent = !stored(results)

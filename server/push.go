@@ -37,7 +37,7 @@ func (s *Server) push(h handler, params ...string) echo.HandlerFunc {
 		}
 		err := c.readQuery(params...)
 		if err == nil {
-			err = s.writing(h)(c)
+			err = h(c)
 		}
 		if err != nil {
 			s.countPush(c.topic.Name, resultOf(err))
@@ -66,6 +66,9 @@ func (s *Server) pushJSON(c *call) error {
 
 // store pushes the job and answers.
 func (s *Server) store(c *call, p *store.Push, body *buffer) error {
+	if err := s.accepting(*p); err != nil {
+		return err
+	}
 	body.lent = true
 	result := s.jobs.Push(c.ctx(), *p)
 	if result.Err != nil {
@@ -92,6 +95,17 @@ func (s *Server) writing(h handler) handler {
 		}
 		return h(c)
 	}
+}
+
+// accepting is writable for pushes, which it counts as refused.
+func (s *Server) accepting(pushes ...store.Push) error {
+	err := s.writable()
+	if err != nil && s.opts.Refused != nil {
+		for i := range pushes {
+			s.opts.Refused(pushes[i].Topic, "journal")
+		}
+	}
+	return err
 }
 
 // writable refuses an edit while the journal cannot be written.

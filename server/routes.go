@@ -27,7 +27,7 @@ func (s *Server) routes() {
 	e.GET("/docs/:file", s.docsAsset)
 
 	const topic, job = "/v1/topics/:topic", "/v1/topics/:topic/jobs/:id"
-	e.POST("/v1/jobs", s.onAnyTopic(mayPush, s.writing(s.pushBatch)))
+	e.POST("/v1/jobs", s.onAnyTopic(mayPush, s.pushBatch))
 	e.GET(topic+"/jobs", s.onTopic(mayRead, s.listJobs, append(deadFilterNames, "state", "limit", "cursor")...))
 	e.POST(topic+"/jobs", s.push(s.pushJSON))
 	e.PUT(job, s.push(s.pushRaw, rawOptions...))

@@ -15,6 +15,7 @@ import (
 	"github.com/wakecall/wakecall/internal/observe/activity"
 	"github.com/wakecall/wakecall/internal/observe/forecast"
 	"github.com/wakecall/wakecall/internal/observe/history"
+	"github.com/wakecall/wakecall/internal/observe/refusals"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/store"
 )
@@ -28,6 +29,7 @@ type Options struct {
 	History  History
 	Activity Activity
 	Alerts   AlertStore
+	Refused  func(context.Context) (refusals.Streak, error) // the last refused pushes; nil: they are not shown
 	Trail    Trail
 }
 
@@ -40,7 +42,6 @@ type Registry interface {
 
 // AlertStore lists alerts; *alert.Store implements it.
 type AlertStore interface {
-	AlertsBetween(ctx context.Context, topic, shard string, from, to time.Time, most int) ([]alert.Alert, error)
 	ListAlerts(ctx context.Context, f alert.Filter) ([]alert.Alert, error)
 }
 
@@ -57,6 +58,7 @@ type Queue interface {
 type History interface {
 	Series(ctx context.Context, series, span string) (history.Points, error)
 	Range(ctx context.Context, series string, from, to time.Time) (history.Points, error)
+	All(ctx context.Context, topic string) ([]history.Points, error)
 }
 
 // Activity reads the recent attempts of topics, and their lateness.

@@ -29,8 +29,9 @@ type Options struct {
 	Endpoint *gateway.Endpoint
 	Jobs     gateway.Jobs
 	Topics   Topics
-	Healthy  func() error   // returns the journal's error, which makes every add fail
-	Zone     *time.Location // time zone of the times in requests and answers
+	Healthy  func() error               // returns the journal's error, which makes every add fail
+	Refused  func(topic, reason string) // counts an add that failed for that
+	Zone     *time.Location             // time zone of the times in requests and answers
 }
 
 // Server answers clients of php-delayqueue.

@@ -60,6 +60,7 @@ type TopicTotals struct {
 	Total Totals
 	Today Totals            // since midnight, UTC, by Redis's clock
 	Days  map[string]Totals // earlier days on which something happened, as 20060102; at most the last 40
+	Died  map[string]int64  // Total.Died by the shard that counts it, if any
 	store.Stats
 }
 
@@ -74,7 +75,14 @@ func (q Figures) Totals(ctx context.Context, topics []string) (map[string]TopicT
 		return b.Stats(ctx, some, true, func(topic string, st store.Stats, totals any, now time.Time) error {
 			t := sum[topic]
 			t.Stats.Add(st)
+			earlier := t.Total.Died
 			err := t.read(now, totals)
+			if n := t.Total.Died - earlier; n > 0 {
+				if t.Died == nil {
+					t.Died = map[string]int64{}
+				}
+				t.Died[b.Name()] += n
+			}
 			sum[topic] = t
 			return err
 		})
