@@ -42,9 +42,9 @@ func New(o Options) (*Admin, error) {
 	}
 	o.BasePath = page.CleanBase(o.BasePath)
 	sessions := access.NewSessions(o.Sessions, o.BasePath, o.Log, o.Now)
-	flashes := page.NewFlashes(sessions.SessionManager, texts, o.Log)
 	pages, err := page.New(page.Options{
-		BasePath: o.BasePath, Version: o.Version, Texts: texts, Flashes: flashes, Log: o.Log, Now: o.Now,
+		BasePath: o.BasePath, Version: o.Version, Texts: texts,
+		Flashes: page.NewFlashes(sessions.SessionManager, texts, o.Log), Log: o.Log, Now: o.Now,
 		Key: o.Registry.DB().Key,
 	})
 	if err != nil {
@@ -53,7 +53,7 @@ func New(o Options) (*Admin, error) {
 	a := &Admin{Options: o, echo: echo.New(), hub: live.NewHub(pages.RenderPartial, o.Log)}
 	a.echo.HTTPErrorHandler = pages.Fail
 	a.echo.IPExtractor = o.Proxies.Address()
-	in := newAreas(o, pages, texts, flashes, sessions, a.hub)
+	in := newAreas(o, pages, sessions, a.hub)
 	a.figures = in.figures
 	a.routes(pages, in)
 	own := http.NewCrossOriginProtection()

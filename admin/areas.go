@@ -23,40 +23,35 @@ type areas struct {
 	topics   *topics.Handler
 }
 
-func newAreas(
-	o Options, pages *page.Pages, texts *page.Texts, flashes *page.Flashes, sessions *access.Sessions, hub *live.Hub,
-) (in areas) {
+func newAreas(o Options, pages *page.Pages, sessions *access.Sessions, hub *live.Hub) (in areas) {
 	in.access = access.New(access.Options{
-		Pages: pages, Texts: texts, Flashes: flashes, Sessions: sessions, Accounts: o.Accounts, Tokens: o.Registry,
-		Audit: o.Registry, Proxies: o.Proxies, Log: o.Log, Now: o.Now,
+		Pages: pages, Sessions: sessions, Accounts: o.Accounts, Tokens: o.Registry, Audit: o.Registry,
+		Proxies: o.Proxies,
 	})
 	in.figures = figures.New(figures.Options{
-		Pages: pages, Texts: texts, Registry: o.Registry, Queue: o.Queue, History: o.History, Activity: o.Activity,
-		Alerts: o.Alerts, Trail: o.Registry, Log: o.Log, Now: o.Now,
+		Pages: pages, Registry: o.Registry, Queue: o.Queue, History: o.History, Activity: o.Activity,
+		Alerts: o.Alerts, Refused: o.Refused, Trail: o.Registry,
 	})
 	in.jobs = jobs.New(jobs.Options{
-		Pages: pages, Texts: texts, Flashes: flashes, Hub: hub, Registry: o.Registry, Queue: o.Queue,
-		Counts: in.figures, Caller: o.Caller, Activity: o.Activity, Tasks: o.Tasks, Search: o.Search, Log: o.Log,
-		Now:     o.Now,
-		MaxBody: int(o.Config.Server.MaxBody), Patience: o.Patience,
+		Pages: pages, Hub: hub, Registry: o.Registry, Queue: o.Queue, Counts: in.figures, Caller: o.Caller,
+		Activity: o.Activity, Tasks: o.Tasks, Search: o.Search, MaxBody: int(o.Config.Server.MaxBody),
+		Patience: o.Patience,
 	})
 	in.shards = shards.New(shards.Options{
-		Pages: pages, Texts: texts, Flashes: flashes, Hub: hub, Registry: o.Registry, Editor: o.Editor, Queue: o.Queue,
-		Master: o.Master, Config: o.Config, Open: o.OpenShard, Log: o.Log,
+		Pages: pages, Hub: hub, Registry: o.Registry, Editor: o.Editor, Queue: o.Queue, Master: o.Master,
+		Config: o.Config, Open: o.OpenShard,
 	})
 	in.topics = topics.New(topics.Options{
-		Pages: pages, Texts: texts, Flashes: flashes, Hub: hub, Registry: o.Registry, Secrets: o.Registry,
-		Editor: o.Editor, Queue: o.Queue, Activity: o.Activity, Figures: in.figures, Jobs: in.jobs, Caller: o.Caller,
-		Log: o.Log, Now: o.Now, APIURL: o.APIURL,
+		Pages: pages, Hub: hub, Registry: o.Registry, Secrets: o.Registry, Editor: o.Editor, Queue: o.Queue,
+		Activity: o.Activity, Figures: in.figures, Jobs: in.jobs, Caller: o.Caller, APIURL: o.APIURL,
 	})
 	in.alerts = alerts.New(alerts.Options{
-		Pages: pages, Texts: texts, Flashes: flashes, Registry: o.Registry, Alerts: o.Alerts, Web: o.Web,
-		SendMail: o.SendMail, Now: o.Now, Host: o.Host, AdminURL: o.AdminURL,
+		Pages: pages, Registry: o.Registry, Alerts: o.Alerts, Web: o.Web, SendMail: o.SendMail, Host: o.Host,
+		AdminURL: o.AdminURL,
 	})
 	in.overview = overview.New(overview.Options{
-		Pages: pages, Texts: texts, Hub: hub, Figures: in.figures, Shards: in.shards, Registry: o.Registry,
-		Queue: o.Queue, Master: o.Master, Log: o.Log, Now: o.Now,
-		APIURL: o.APIURL, TokenFile: o.TokenFile, Weights: o.Config.Priorities,
+		Pages: pages, Hub: hub, Figures: in.figures, Shards: in.shards, Registry: o.Registry, Queue: o.Queue,
+		Master: o.Master, APIURL: o.APIURL, TokenFile: o.TokenFile, Weights: o.Config.Priorities,
 	})
 	return in
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/wakecall/wakecall/internal/account"
 	"github.com/wakecall/wakecall/internal/alert"
 	"github.com/wakecall/wakecall/internal/bulk"
+	"github.com/wakecall/wakecall/internal/observe/refusals"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/store"
 )
@@ -36,7 +37,9 @@ type Options struct {
 	History  figures.History
 	Activity topics.Activity
 	Alerts   *alert.Store
-	Caller   topics.Caller // makes test callbacks
+	// Refused returns the last streak of refused pushes; nil: they are not shown.
+	Refused func(context.Context) (refusals.Streak, error)
+	Caller  topics.Caller // makes test callbacks
 
 	BasePath        string // path prefix of all pages: / or /wakecall
 	Proxies         page.Proxies

@@ -53,6 +53,7 @@ func (p *parts) adminOptions(caller *callback.Caller) admin.Options {
 		ShutdownTimeout: p.cfg.ShutdownTimeout, Version: p.version, Log: p.log, Now: time.Now,
 
 		History:   &history.Reader{Store: history.NewStore(p.registry.DB())},
+		Refused:   p.lastRefused,
 		Tasks:     p.taskRunner(),
 		Host:      setup.HostName(p.cfg),
 		Alerts:    alert.NewStore(p.registry.DB()).In(p.cfg.DataDir),

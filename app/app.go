@@ -19,6 +19,7 @@ import (
 	"github.com/wakecall/wakecall/internal/journal"
 	"github.com/wakecall/wakecall/internal/log"
 	"github.com/wakecall/wakecall/internal/observe"
+	"github.com/wakecall/wakecall/internal/observe/refusals"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/queue/pull"
 	"github.com/wakecall/wakecall/internal/reconcile"
@@ -36,6 +37,7 @@ type parts struct {
 	journal  *journal.Journal
 	registry *registry.Registry
 	pull     *pull.Hub
+	refused  *refusals.Recorder
 	queue    *queue.Queue        // follows the registry's snapshot
 	shards   []store.ShardConfig // the queue's current shards
 	ticks    []chan struct{}     // see shardsChanged
@@ -111,7 +113,9 @@ func (p *parts) open(process string, migrate registry.Migrate) (err error) {
 	if strings.HasPrefix(process, RoleTimer) || strings.HasPrefix(process, RoleDispatcher) {
 		timeout = max(timeout, patience)
 	}
+	p.refused = refusals.NewRecorder(p.log)
 	p.queue = queue.Open(store.Options{
+		Refused: p.refused.Add,
 		Timeout: timeout, PoolSize: p.cfg.Redis.PoolSize, Buckets: p.cfg.Redis.Buckets, Logger: p.log,
 		Accepted: recorder.Accepted, Changed: recorder.Changed, Grouped: recorder.Grouped, Ended: recorder.Ended,
 		Durability: p.durability,
@@ -184,7 +188,8 @@ func (p *parts) run(ctx context.Context, role func(context.Context) error) error
 	stop := p.start(ctx,
 		service{"registry", p.registry.Run}, service{"journal housekeeping", p.journal.RunHousekeeping},
 		service{"shards and topics", p.follow}, service{"waiting workers", p.pull.Run},
-		service{"memory", giveBack(restAfter)})
+		service{"memory", giveBack(restAfter)},
+		service{"refused pushes", func(ctx context.Context) error { return p.refused.Run(ctx, p.registry.DB()) }})
 	defer stop()
 	return role(ctx)
 }
@@ -310,6 +315,11 @@ func topicConf(t *registry.Topic) store.TopicConf {
 		MaxInFlight: t.MaxInFlight, RateLimit: t.RateLimit, Pull: t.Delivery == registry.DeliveryPull,
 		Drop: t.OnExpiry == registry.ExpiryDrop, Remember: time.Duration(t.Remember),
 	}
+}
+
+// lastRefused returns the last refused pushes of all processes.
+func (p *parts) lastRefused(ctx context.Context) (refusals.Streak, error) {
+	return refusals.Latest(ctx, p.registry.DB())
 }
 
 // figures returns the queue with what people read about it.

@@ -2,7 +2,9 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/wakecall/wakecall/app/setup"
@@ -13,8 +15,10 @@ import (
 	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/observe/activity"
 	"github.com/wakecall/wakecall/internal/observe/history"
+	"github.com/wakecall/wakecall/internal/pause"
 	"github.com/wakecall/wakecall/internal/reconcile"
 	"github.com/wakecall/wakecall/internal/store"
+	"github.com/wakecall/wakecall/master"
 	"github.com/wakecall/wakecall/web"
 )
 
@@ -71,6 +75,8 @@ func (p *parts) newAlerts(c *checker.Checker, hooks *http.Client, say func(strin
 		Snapshot: p.registry.Snapshot, RegistryUp: p.registry.Up,
 		Unknown:  p.unknownTopics,
 		Journal:  p.journal.Try,
+		Refused:  p.lastRefused,
+		Deaths:   p.deaths,
 		Forecast: p.forecastOf(),
 		Shards:   func() []alert.ShardFinding { return shardFindings(c) }, ClaimDeaths: store.ClaimDeaths,
 	})
@@ -85,6 +91,33 @@ func (p *parts) newAlerts(c *checker.Checker, hooks *http.Client, say func(strin
 		AdminURL: setup.PublicAdminURL(p.cfg), AlertmanagerURL: p.cfg.Alert.AlertmanagerURL,
 		Web: hooks, Logger: p.log, Registerer: p.metrics,
 	})
+}
+
+// repeatedDeaths is how often a process must have died in a row to be reported.
+const repeatedDeaths = 3
+
+// deaths finds the processes that the master of this host has to restart again and again. Without a master, there are
+// none.
+func (p *parts) deaths(ctx context.Context) []alert.Finding {
+	c, texts := alert.Cause{Kind: "process", Severity: alert.Warning}, []string{}
+	tree, err := master.At(p.cfg.DataDir).Ps(ctx)
+	if err != nil {
+		return nil
+	}
+	for _, x := range tree.Processes {
+		if x.Deaths < repeatedDeaths {
+			continue
+		}
+		texts = append(texts, fmt.Sprintf("%s: %d × (%s)", x.Title(), x.Deaths, x.LastExit))
+		if c.N += int64(x.Deaths); c.BeganAt.IsZero() || x.Dying.Before(c.BeganAt) {
+			c.BeganAt = x.Dying
+		}
+	}
+	if len(texts) == 0 {
+		return nil
+	}
+	c.Text = message.Plain(strings.Join(texts, "; "))
+	return []alert.Finding{{Cause: c}}
 }
 
 // unknownMost limits the topics looked up in the audit trail at a time.
@@ -185,10 +218,8 @@ const rotationsEvery = 30 * time.Second
 // endRotations drops old signing secrets when their overlap ends.
 func (p *parts) endRotations(ctx context.Context) error {
 	for {
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, rotationsEvery) {
 			return nil
-		case <-time.After(rotationsEvery):
 		}
 		if !p.registry.Up() {
 			continue

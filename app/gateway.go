@@ -123,6 +123,7 @@ func CheckGateways(cfg *conf.Config) error {
 func (p *parts) gatewayProcess() *gateway.Process {
 	return &gateway.Process{
 		Queue: p.queue, Jobs: p.jobs(), Workers: p.pull, Registry: p.registry, Healthy: p.journal.Accepting,
+		Refused: p.refused.Add,
 		Setting: p.cfg.Setting, MaxBody: p.cfg.Server.MaxBody, Version: p.version,
 	}
 }

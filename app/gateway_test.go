@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/wakecall/wakecall/gateway"
+	"github.com/wakecall/wakecall/master"
 )
 
 // fakeGateway serves until it is stopped, if prepare succeeds.
@@ -21,7 +22,7 @@ func fakeGateway(name string, prepare func() error) gateway.Listener {
 }
 
 func stateOf(r role, name string) (state, failure string) {
-	for _, s := range r.status()["services"].([]ServiceState) {
+	for _, s := range r.status()["services"].([]master.ServiceState) {
 		if s.Name == name {
 			return s.State, s.Error
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/wakecall/wakecall/app/setup"
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/internal/journal"
+	"github.com/wakecall/wakecall/internal/pause"
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
@@ -47,10 +48,8 @@ func (p *parts) reportListeners(ctx context.Context) error {
 		if err := p.reportListenersOnce(ctx, time.Now()); err != nil && ctx.Err() == nil {
 			p.log.Warn("cannot report the listeners to other hosts; retrying", "error", err)
 		}
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, rotationsEvery) {
 			return nil
-		case <-time.After(rotationsEvery):
 		}
 	}
 }

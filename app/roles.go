@@ -139,6 +139,7 @@ func (p *parts) newServer(l net.Listener, replaced func() bool) (role, error) {
 	s, err := server.New(server.Options{
 		Jobs: p.jobs(), Groups: p.queue, Waits: p.figures(), Workers: p.pull, Search: searcher, Registry: p.editedRegistry(),
 		Healthy:  p.journal.Accepting,
+		Refused:  p.refused.Add,
 		Forecast: p.forecaster(), Alerts: alerts,
 		Limits: server.Limits{
 			MaxBody: int(p.cfg.Server.MaxBody), MaxConns: p.cfg.Server.MaxConnections,

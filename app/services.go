@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/wakecall/wakecall/master"
 )
 
 // service is a part of a role that runs until its context is done.
@@ -21,15 +23,6 @@ const (
 	serviceWaiting = "waiting" // failed; restarted after a pause
 )
 
-// ServiceState describes a service for `wakecall ps` and the admin.
-type ServiceState struct {
-	Name     string    `json:"name"`
-	State    string    `json:"state"`
-	Restarts int       `json:"restarts"`
-	Since    time.Time `json:"since"`           // when it entered the state
-	Error    string    `json:"error,omitempty"` // the last failure
-}
-
 const (
 	firstPause = time.Second
 	longPause  = time.Minute // longest pause between restarts; a run this long resets the pause
@@ -42,7 +35,7 @@ type services struct {
 	firstPause time.Duration
 
 	mu     sync.Mutex
-	states []ServiceState
+	states []master.ServiceState
 }
 
 func newServices(log *slog.Logger) *services { return &services{log: log, firstPause: firstPause} }
@@ -51,9 +44,9 @@ func newServices(log *slog.Logger) *services { return &services{log: log, firstP
 func (s *services) run(ctx context.Context, list ...service) error {
 	now := time.Now().UTC()
 	s.mu.Lock()
-	s.states = make([]ServiceState, len(list))
+	s.states = make([]master.ServiceState, len(list))
 	for i := range list {
-		s.states[i] = ServiceState{Name: list[i].name, State: serviceRunning, Since: now}
+		s.states[i] = master.ServiceState{Name: list[i].name, State: serviceRunning, Since: now}
 	}
 	s.mu.Unlock()
 	errs := make([]error, len(list))
@@ -82,18 +75,18 @@ func (s *services) keepRunning(ctx context.Context, i int, one service) error {
 		}
 		err = cmp.Or(err, errEnded)
 		s.log.Error("service failed; restarting", "service", one.name, "pause", pause.String(), "error", err)
-		s.set(i, func(st *ServiceState) { st.State, st.Error = serviceWaiting, err.Error() })
+		s.set(i, func(st *master.ServiceState) { st.State, st.Error = serviceWaiting, err.Error() })
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-time.After(pause):
 		}
 		pause = min(2*pause, longPause)
-		s.set(i, func(st *ServiceState) { st.State, st.Restarts = serviceRunning, st.Restarts+1 })
+		s.set(i, func(st *master.ServiceState) { st.State, st.Restarts = serviceRunning, st.Restarts+1 })
 	}
 }
 
-func (s *services) set(i int, change func(*ServiceState)) {
+func (s *services) set(i int, change func(*master.ServiceState)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	change(&s.states[i])
@@ -101,8 +94,8 @@ func (s *services) set(i int, change func(*ServiceState)) {
 }
 
 // list returns the state of each service.
-func (s *services) list() []ServiceState {
+func (s *services) list() []master.ServiceState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]ServiceState(nil), s.states...)
+	return append([]master.ServiceState(nil), s.states...)
 }

@@ -51,25 +51,21 @@ func (t *tools) addReading(s *mcp.Server) {
 	}, t.shards)
 }
 
-// deadFilter are the arguments that select dead jobs.
+// deadFilter are the arguments that select dead jobs: the fields of client.DeadFilter, described.
 type deadFilter struct {
-	Status int        `json:"status,omitempty" jsonschema:"only dead jobs whose last answer had this HTTP status"`
-	Error  string     `json:"error,omitempty" jsonschema:"only dead jobs whose last error contains this text"`
-	Reason string     `json:"reason,omitempty" jsonschema:"only dead jobs with this dead_reason, such as expired"`
-	Since  *time.Time `json:"since,omitempty" jsonschema:"only jobs that became dead at this time or later, RFC 3339"`
-	Until  *time.Time `json:"until,omitempty" jsonschema:"only jobs that became dead before this time, RFC 3339"`
-	Prefix string     `json:"prefix,omitempty" jsonschema:"only dead or done jobs whose id begins with this text"`
+	Status int       `json:"status,omitempty" jsonschema:"only dead jobs whose last answer had this HTTP status"`
+	Error  string    `json:"error,omitempty" jsonschema:"only dead jobs whose last error contains this text"`
+	Prefix string    `json:"prefix,omitempty" jsonschema:"only dead or done jobs whose id begins with this text"`
+	Reason string    `json:"reason,omitempty" jsonschema:"only dead jobs with this dead_reason, such as expired"`
+	Since  time.Time `json:"since,omitzero" jsonschema:"only jobs that became dead at this time or later, RFC 3339"`
+	Until  time.Time `json:"until,omitzero" jsonschema:"only jobs that became dead before this time, RFC 3339"`
 }
 
-func (f *deadFilter) filter() *client.DeadFilter {
-	d := client.DeadFilter{
-		Status: f.Status, Error: f.Error, Reason: f.Reason, Prefix: f.Prefix,
-		Since: deref(f.Since), Until: deref(f.Until),
-	}
-	if d == (client.DeadFilter{}) {
+func (f deadFilter) filter() *client.DeadFilter {
+	if f == (deadFilter{}) {
 		return nil
 	}
-	return &d
+	return new(client.DeadFilter(f))
 }
 
 type listIn struct {

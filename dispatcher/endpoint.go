@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/callback"
+	"github.com/wakecall/wakecall/internal/pause"
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
@@ -79,7 +80,7 @@ func (d *Dispatcher) topic(name string) *registry.Topic {
 		return t
 	}
 	deadline := time.Now().Add(topicWait)
-	for ; time.Now().Before(deadline) && d.calls.Err() == nil; pause(d.calls, topicPoll) {
+	for ; time.Now().Before(deadline) && d.calls.Err() == nil; pause.For(d.calls, topicPoll) {
 		d.opts.Refresh(d.calls)
 		if t := d.opts.Topics().Topic(name); t != nil {
 			return t

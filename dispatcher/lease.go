@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/wakecall/wakecall/internal/pause"
 	"github.com/wakecall/wakecall/internal/store"
 )
 
@@ -32,7 +33,7 @@ func (s *reserver) confirm(ctx context.Context, r *reservation, ttr time.Duratio
 		switch {
 		case err != nil:
 			s.d.places.stepAside(r.place)
-			pause(ctx, jittered(backoff))
+			pause.For(ctx, jittered(backoff))
 			backoff = min(2*backoff, maxBackoff)
 		case ended[0].Err != nil:
 			return false, nil

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/wakecall/wakecall/internal/pause"
 	"github.com/wakecall/wakecall/internal/store"
 )
 
@@ -91,10 +92,10 @@ func (s *reserver) recover(r store.Reserve, err error) (more bool) {
 	backoff, left := minBackoff, lastTries
 	for ; left > 0 && !s.removed() && s.d.calls.Err() == nil; backoff = min(2*backoff, maxBackoff) {
 		if s.ctx.Err() == nil {
-			pause(s.ctx, jittered(backoff))
+			pause.For(s.ctx, jittered(backoff))
 		} else {
 			left--
-			pause(s.d.calls, minBackoff)
+			pause.For(s.d.calls, minBackoff)
 		}
 		asked := s.start.ask()
 		got, err := s.bucket.Reserve(s.d.settles, r)

@@ -128,15 +128,6 @@ func (s *reserver) poll() time.Duration {
 // jittered returns a duration between d/2 and d, to spread the retries of calls that failed together.
 func jittered(d time.Duration) time.Duration { return d/2 + rand.N(d/2) }
 
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	}
-}
-
 const (
 	// avoidFor is how long a topic is skipped after one of its jobs was released. By then, Redis knows its state.
 	avoidFor   = time.Second

@@ -8,6 +8,7 @@ import (
 
 	"github.com/wakecall/wakecall/internal/batch"
 	"github.com/wakecall/wakecall/internal/journal"
+	"github.com/wakecall/wakecall/internal/pause"
 	"github.com/wakecall/wakecall/internal/store"
 )
 
@@ -135,7 +136,7 @@ func (s *settler) send(list []store.End) []store.Ended {
 			backoff = minBackoff
 			left--
 		}
-		if pause(d.settles, jittered(backoff)); d.settles.Err() != nil || left == 0 {
+		if pause.For(d.settles, jittered(backoff)); d.settles.Err() != nil || left == 0 {
 			d.opts.Logger.Error("outcomes not settled; their jobs are called again when their leases expire",
 				"shard", s.reserver.bucket.Name(), "jobs", len(list), "error", err)
 			return nil

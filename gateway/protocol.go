@@ -42,9 +42,10 @@ type Process struct {
 	Jobs     Jobs // the queue, backed by the spool if there is one
 	Workers  *pull.Hub
 	Registry *registry.Registry
-	Healthy  func() error            // returns the journal's error
-	Setting  func(key string) string // returns the value of a configuration key
-	MaxBody  int64                   // limit of a job's body in bytes
+	Healthy  func() error               // returns the journal's error
+	Refused  func(topic, reason string) // counts a push that was refused before it came to Jobs
+	Setting  func(key string) string    // returns the value of a configuration key
+	MaxBody  int64                      // limit of a job's body in bytes
 	Version  string
 }
 

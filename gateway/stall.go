@@ -4,6 +4,8 @@ import (
 	"net"
 	"slices"
 	"time"
+
+	"github.com/wakecall/wakecall/internal/listen"
 )
 
 // stallTimeout is how long a client may leave sent data unread. Until then its request is in progress, so its
@@ -22,11 +24,11 @@ func (l stallListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return stallConn{c, l.timeout}, nil
+	return stallConn{listen.HalfConn{Conn: c}, l.timeout}, nil
 }
 
 type stallConn struct {
-	net.Conn
+	listen.HalfConn
 	timeout time.Duration
 }
 
@@ -43,12 +45,4 @@ func (c stallConn) Write(b []byte) (n int, err error) {
 		}
 	}
 	return n, nil
-}
-
-// CloseWrite is for net/http. Package listen also calls it, and explains why.
-func (c stallConn) CloseWrite() error {
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite()
-	}
-	return nil
 }

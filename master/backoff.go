@@ -19,3 +19,27 @@ func (b *backoff) next(lived time.Duration) time.Duration {
 	b.pause = min(max(2*b.pause, minBackoff), maxBackoff)
 	return b.pause
 }
+
+// deathsApart is the longest time between two deaths of a process that keeps dying.
+const deathsApart = 10 * time.Minute
+
+// deaths counts how often a process died in a row.
+type deaths struct {
+	n           int
+	since, last time.Time
+}
+
+func (d *deaths) add(now time.Time) {
+	if now.Sub(d.last) > deathsApart {
+		*d = deaths{since: now}
+	}
+	d.n, d.last = d.n+1, now
+}
+
+// lately returns how often the process has died, unless the last time is long ago, and since when.
+func (d *deaths) lately(now time.Time) (int, time.Time) {
+	if now.Sub(d.last) > deathsApart {
+		return 0, time.Time{}
+	}
+	return d.n, d.since.UTC()
+}

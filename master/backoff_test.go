@@ -122,3 +122,28 @@ func TestASocketOutlivesTheProcessThatServesIt(t *testing.T) {
 		}
 	}
 }
+
+// TestDeathsInARowAreCounted, each within ten minutes of the last.
+func TestDeathsInARowAreCounted(t *testing.T) {
+	t.Parallel()
+	began := time.Now()
+	var d deaths
+	for _, step := range []struct {
+		at    time.Duration
+		dies  bool
+		n     int
+		since time.Duration
+	}{
+		{at: 0}, {at: 1, dies: true, n: 1, since: 1}, {at: 9, dies: true, n: 2, since: 1},
+		{at: 19, dies: true, n: 3, since: 1}, {at: 29, n: 3, since: 1}, {at: 30}, {at: 40, dies: true, n: 1, since: 40},
+	} {
+		now := began.Add(step.at * time.Minute)
+		if step.dies {
+			d.add(now)
+		}
+		n, since := d.lately(now)
+		if n != step.n || n > 0 && !since.Equal(began.Add(step.since*time.Minute)) {
+			t.Errorf("minute %d: %d since %s", step.at, n, since)
+		}
+	}
+}

@@ -24,6 +24,7 @@ type redisServer struct {
 	restarts int
 	lastExit string
 	adopted  bool
+	deaths   deaths
 
 	cancel context.CancelFunc
 	ended  chan struct{}
@@ -63,6 +64,9 @@ func (r *redisServer) keep(ctx context.Context, wait func()) {
 			return
 		}
 		r.log.Error("managed redis-server ended; restarting")
+		r.mu.Lock()
+		r.deaths.add(time.Now())
+		r.mu.Unlock()
 		if !sleep(ctx, pause.next(time.Since(began))) {
 			return
 		}

@@ -25,6 +25,7 @@ type slot struct {
 	restarts int
 	lastExit string
 	exitedAt time.Time
+	deaths   deaths
 }
 
 // replacement is a request to replace the slot's process.
@@ -104,6 +105,7 @@ func (s *slot) watch(ctx context.Context, p *process, old *sync.WaitGroup) time.
 			s.failed(p.exit)
 			s.mu.Lock()
 			s.restarts++
+			s.deaths.add(time.Now())
 			s.mu.Unlock()
 			return p.started
 		case r := <-s.requests:

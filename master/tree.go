@@ -4,12 +4,14 @@ import (
 	"encoding/json"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
+	"github.com/wakecall/wakecall/internal/message"
 	"github.com/wakecall/wakecall/master/child"
 )
 
@@ -58,8 +60,48 @@ type Process struct {
 	Restarts  int             `json:"restarts"`
 	LastExit  string          `json:"last_exit,omitempty"`
 	ExitedAt  time.Time       `json:"exited_at,omitzero"`
-	RSS       int64           `json:"rss"` // bytes
+	Deaths    int             `json:"deaths,omitempty"` // how often it died, each time within ten minutes of the last
+	Dying     time.Time       `json:"dying,omitzero"`   // since when, if it last died less than ten minutes ago
+	RSS       int64           `json:"rss"`              // bytes
 	Status    json.RawMessage `json:"status,omitempty"`
+}
+
+// Status is what a process reports about itself; other roles have other parts.
+type Status struct {
+	InFlight    *int `json:"in_flight"`
+	Concurrency int  `json:"concurrency"`
+	Findings    []struct {
+		Shard  string          `json:"shard"`
+		Kind   string          `json:"kind"`
+		Detail message.Message `json:"detail"`
+		Since  time.Time       `json:"since"`
+	} `json:"findings"`
+	Services    []ServiceState   `json:"services"`
+	Journal     string           `json:"journal"`     // why the journal cannot be written
+	Refuses     string           `json:"refuses"`     // why every request of clients is refused
+	Connections map[string]int64 `json:"connections"` // connections of a gateway, by protocol
+}
+
+// ServiceState describes a service of a process.
+type ServiceState struct {
+	Name     string    `json:"name"`
+	State    string    `json:"state"`
+	Restarts int       `json:"restarts"`
+	Since    time.Time `json:"since"`           // when it entered the state
+	Error    string    `json:"error,omitempty"` // the last failure
+}
+
+// Reported returns the process's status, as far as this version knows it.
+func (p *Process) Reported() (s Status) {
+	if len(p.Status) > 0 {
+		_ = json.Unmarshal(p.Status, &s)
+	}
+	return s
+}
+
+// Failing returns the services that are not running.
+func (s *Status) Failing() []ServiceState {
+	return slices.DeleteFunc(slices.Clone(s.Services), func(one ServiceState) bool { return one.State == "running" })
 }
 
 // tree queries the status of all processes concurrently.
@@ -107,6 +149,7 @@ func (s *slot) describe() Process {
 	if s.spec.Numbered {
 		d.Number = s.number
 	}
+	d.Deaths, d.Dying = s.deaths.lately(time.Now())
 	s.mu.Unlock()
 	if p == nil {
 		return d
@@ -146,6 +189,7 @@ func (r *redisServer) describe() Process {
 		LastExit: r.lastExit,
 		RSS:      rss(r.pid),
 	}
+	d.Deaths, d.Dying = r.deaths.lately(time.Now())
 	switch {
 	case r.pid == 0 || syscall.Kill(r.pid, 0) != nil:
 		d.State, d.Pid = StateWaiting, 0

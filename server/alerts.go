@@ -35,35 +35,35 @@ const (
 
 // alertView is the JSON of an alert.
 type alertView struct {
-	ID       uint64    `json:"id"`
-	Kind     string    `json:"kind"`
-	Severity string    `json:"severity"`
-	Topic    string    `json:"topic,omitempty"`
-	Shard    string    `json:"shard,omitempty"`
-	Title    string    `json:"title"`
-	Details  []string  `json:"details"`
-	BeganAt  instant   `json:"began_at"`
-	SeenAt   instant   `json:"last_seen_at"`
-	EndedAt  *instant  `json:"ended_at,omitempty"`
-	Handled  *handling `json:"handled,omitempty"`
+	ID       uint64     `json:"id"`
+	Kind     string     `json:"kind"`
+	Severity string     `json:"severity"`
+	Topic    string     `json:"topic,omitempty"`
+	Shard    string     `json:"shard,omitempty"`
+	Title    string     `json:"title"`
+	Details  []string   `json:"details"`
+	BeganAt  time.Time  `json:"began_at"`
+	SeenAt   time.Time  `json:"last_seen_at"`
+	EndedAt  *time.Time `json:"ended_at,omitempty"`
+	Handled  *handling  `json:"handled,omitempty"`
 }
 
 // handling is the JSON of an acknowledgement or a mute.
 type handling struct {
-	By     string   `json:"by"`
-	Reason string   `json:"reason"`
-	At     instant  `json:"at"`
-	Until  *instant `json:"muted_until,omitempty"`
+	By     string     `json:"by"`
+	Reason string     `json:"reason"`
+	At     time.Time  `json:"at"`
+	Until  *time.Time `json:"muted_until,omitempty"`
 }
 
 func (s *Server) viewOfAlert(a *alert.Alert) alertView {
 	v := alertView{
 		ID: a.ID, Kind: a.Kind, Severity: a.Severity, Topic: a.Topic, Shard: a.Shard, Title: a.Title(s.opts.Alerts.Say),
 		Details: append([]string{}, a.Details(s.opts.Alerts.Say, printable.Duration)...),
-		BeganAt: instant(a.BeganAt), SeenAt: instant(a.LastSeenAt), EndedAt: (*instant)(a.EndedAt),
+		BeganAt: a.BeganAt, SeenAt: a.LastSeenAt, EndedAt: a.EndedAt,
 	}
 	if h := a.Handling; h.Acknowledged() || h.Muted(s.opts.Now()) {
-		v.Handled = &handling{By: h.By, Reason: h.Why, At: instant(h.At), Until: (*instant)(h.Until)}
+		v.Handled = &handling{By: h.By, Reason: h.Why, At: h.At, Until: h.Until}
 	}
 	return v
 }

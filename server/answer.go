@@ -2,6 +2,7 @@ package server
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -16,8 +17,19 @@ var (
 	noSniff     = []string{"nosniff"}
 )
 
-// answering replaces invalid UTF-8 in an endpoint's response with U+FFFD.
-var answering = jsontext.AllowInvalidUTF8(true)
+// answering replaces invalid UTF-8 in an endpoint's response with U+FFFD, and writes times as the API does.
+var answering = json.JoinOptions(
+	jsontext.AllowInvalidUTF8(true), json.WithMarshalers(json.MarshalToFunc(writeInstant)),
+)
+
+// writeInstant writes RFC 3339 in UTC with milliseconds. It appends them itself, because AppendFormat is three times as
+// fast without them.
+func writeInstant(e *jsontext.Encoder, t time.Time) error {
+	b := t.UTC().AppendFormat(append(e.AvailableBuffer(), '"'), time.RFC3339)
+	ms := t.Nanosecond() / int(time.Millisecond)
+	b = append(b[:len(b)-len("Z")], '.', byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10), 'Z', '"')
+	return e.WriteValue(b)
+}
 
 // answer writes v as JSON.
 func (s *Server) answer(c echo.Context, status int, v any) error {

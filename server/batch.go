@@ -24,10 +24,10 @@ func (s *Server) pushBatch(c *call) error {
 		if err := b.split(body.b, s.limits.MaxBatch); err != nil {
 			return err
 		}
-		if err := s.writable(); err != nil {
+		s.validate(c, &b)
+		if err := s.accepting(b.pushes...); err != nil {
 			return err
 		}
-		s.validate(c, &b)
 		body.lent = true
 		results := s.jobs.PushBatch(c.ctx(), b.pushes)
 		body.lent = !stored(results)

@@ -19,6 +19,7 @@ type call struct {
 	token *registry.Token
 	topic *registry.Topic
 	id    string // the job's
+	group string
 	query url.Values
 
 	refreshed bool // the registry was refreshed for this request; once is enough for all topics of a batch

@@ -29,9 +29,6 @@ func (s *Server) dead(c *call, kind store.ChangeKind) error {
 		if err != nil {
 			return err
 		}
-		if err := s.writable(); err != nil {
-			return err
-		}
 		n, err := s.onDead(c, chosen, kind)
 		if err != nil {
 			return err

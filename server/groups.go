@@ -27,18 +27,15 @@ const (
 )
 
 // onGroup returns a route with a group in its path, which acts on the topics of the token.
-func (s *Server) onGroup(
-	right registry.Right, h func(c *call, group string) error, params ...string,
-) echo.HandlerFunc {
-	return s.onAnyTopic(right, func(c *call) error {
-		group, err := pathText(c, "group")
-		if err != nil {
+func (s *Server) onGroup(right registry.Right, h handler, params ...string) echo.HandlerFunc {
+	return s.onAnyTopic(right, func(c *call) (err error) {
+		if c.group, err = pathText(c, "group"); err != nil {
 			return err
 		}
-		if err := checkID("group", group); err != nil {
+		if err := checkID("group", c.group); err != nil {
 			return err
 		}
-		return h(c, group)
+		return h(c)
 	}, params...)
 }
 
@@ -52,21 +49,21 @@ type groupCounts struct {
 type groupView struct {
 	Group       string      `json:"group"`
 	Counts      groupCounts `json:"counts"`
-	ClosedUntil instant     `json:"closed_until,omitzero"`
+	ClosedUntil time.Time   `json:"closed_until,omitzero"`
 	Jobs        []*jobView  `json:"jobs"`
 }
 
-func (s *Server) getGroup(c *call, group string) error {
+func (s *Server) getGroup(c *call) error {
 	limit, err := c.limitOf(100, maxGroupJobs)
 	if err != nil {
 		return err
 	}
-	g, err := s.opts.Groups.Group(c.ctx(), group, c.token.Topics, limit)
+	g, err := s.opts.Groups.Group(c.ctx(), c.group, c.token.Topics, limit)
 	if err != nil {
 		return err
 	}
 	view := groupView{
-		Group: group, Counts: groupCounts(g.Counts), ClosedUntil: instant(g.ClosedUntil),
+		Group: c.group, Counts: groupCounts(g.Counts), ClosedUntil: g.ClosedUntil,
 		Jobs: make([]*jobView, len(g.Jobs)),
 	}
 	for i := range g.Jobs {
@@ -81,15 +78,12 @@ type cancelledView struct {
 	Pending []string `json:"pending,omitzero"`
 }
 
-func (s *Server) cancelGroup(c *call, group string) error {
+func (s *Server) cancelGroup(c *call) error {
 	closeFor, err := c.closeFor()
 	if err != nil {
 		return err
 	}
-	if err := s.writable(); err != nil {
-		return err
-	}
-	done, err := s.opts.Groups.CancelGroup(c.editing(), group, c.token.Topics, closeFor)
+	done, err := s.opts.Groups.CancelGroup(c.editing(), c.group, c.token.Topics, closeFor)
 	if err != nil {
 		return err
 	}
@@ -128,7 +122,7 @@ type moveRequest struct {
 	Shift field[shift]  `json:"shift"`
 }
 
-func (s *Server) moveGroup(c *call, group string) error {
+func (s *Server) moveGroup(c *call) error {
 	return s.withBody(c, maxGroupBytes, func(body *buffer) error {
 		var r moveRequest
 		if err := decode(body.b, &r); err != nil {
@@ -138,10 +132,7 @@ func (s *Server) moveGroup(c *call, group string) error {
 		if err != nil {
 			return err
 		}
-		if err := s.writable(); err != nil {
-			return err
-		}
-		moved, skipped, err := s.opts.Groups.MoveGroup(c.editing(), group, c.token.Topics, m)
+		moved, skipped, err := s.opts.Groups.MoveGroup(c.editing(), c.group, c.token.Topics, m)
 		if err != nil {
 			return err
 		}

@@ -45,9 +45,6 @@ func (s *Server) changeJob(c *call) error {
 		if err != nil {
 			return err
 		}
-		if err := s.writable(); err != nil {
-			return err
-		}
 		change.Match = c.jobMatch()
 		body.lent = true
 		job, err := s.jobs.Change(c.editing(), c.topic.Name, c.id, change)
@@ -86,9 +83,6 @@ func (r *changeRequest) change(request []byte, maxBody int) (store.Change, error
 }
 
 func (s *Server) deleteJob(c *call) error {
-	if err := s.writable(); err != nil {
-		return err
-	}
 	if err := s.jobs.Delete(c.editing(), c.topic.Name, c.id, c.jobMatch()); err != nil {
 		return c.jobProblem(err)
 	}
@@ -96,9 +90,6 @@ func (s *Server) deleteJob(c *call) error {
 }
 
 func (s *Server) runJob(c *call) error {
-	if err := s.writable(); err != nil {
-		return err
-	}
 	job, err := s.jobs.RunNow(c.editing(), c.topic.Name, c.id, c.jobMatch())
 	if err != nil {
 		return c.jobProblem(err)
@@ -108,9 +99,6 @@ func (s *Server) runJob(c *call) error {
 
 func (s *Server) resendJob(c *call) error {
 	if err := acceptsPushes(c.topic); err != nil {
-		return err
-	}
-	if err := s.writable(); err != nil {
 		return err
 	}
 	job, err := s.jobs.Resend(c.editing(), c.topic.Name, c.id)

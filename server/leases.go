@@ -48,16 +48,13 @@ func (s *Server) endLease(as leaseVerb) handler {
 			if err := s.mayEnd(c, &e, lease); err != nil {
 				return err
 			}
-			if err := s.writable(); err != nil {
-				return err
-			}
 			d := s.opts.Workers.End(c.editing(), []store.End{e})[0]
 			s.metrics.ended(as.name, d.Err)
 			if d.Err != nil {
 				return leaseProblem(d.Err)
 			}
 			if e.Verb == store.Extend {
-				return s.answer(c, http.StatusOK, &extendedView{instant(d.At)})
+				return s.answer(c, http.StatusOK, &extendedView{d.At})
 			}
 			return c.NoContent(http.StatusNoContent)
 		})
@@ -65,7 +62,7 @@ func (s *Server) endLease(as leaseVerb) handler {
 }
 
 type extendedView struct {
-	LeasedUntil instant `json:"leased_until"`
+	LeasedUntil time.Time `json:"leased_until"`
 }
 
 // mayEnd sets the lease and checks the right on its topic. A malformed lease is treated as expired.
@@ -130,8 +127,8 @@ func (r *endRequest) end(request []byte, as leaseVerb) (e store.End, err error) 
 type endedView struct {
 	Lease       string       `json:"lease"`
 	State       store.State  `json:"state,omitzero"` // done if the job is removed
-	LeasedUntil instant      `json:"leased_until,omitzero"`
-	NextAt      instant      `json:"next_at,omitzero"` // when a delayed job becomes ready
+	LeasedUntil time.Time    `json:"leased_until,omitzero"`
+	NextAt      time.Time    `json:"next_at,omitzero"` // when a delayed job becomes ready
 	Error       *problemView `json:"error,omitzero"`
 }
 
@@ -140,9 +137,6 @@ func (s *Server) endLeases(c *call) error {
 	return s.withBody(c, maxEndsBytes, func(body *buffer) error {
 		items, err := decodeEnds(body.b)
 		if err != nil {
-			return err
-		}
-		if err := s.writable(); err != nil {
 			return err
 		}
 		views := make([]endedView, len(items))
@@ -177,9 +171,9 @@ func (v *endedView) set(d *store.Ended) {
 	v.State = cmp.Or(d.State, "done")
 	switch d.State {
 	case store.Running:
-		v.LeasedUntil = instant(d.At)
+		v.LeasedUntil = d.At
 	case store.Delayed:
-		v.NextAt = instant(d.At)
+		v.NextAt = d.At
 	}
 }
 

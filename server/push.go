@@ -66,7 +66,7 @@ func (s *Server) pushJSON(c *call) error {
 
 // store pushes the job and answers.
 func (s *Server) store(c *call, p *store.Push, body *buffer) error {
-	if err := s.writable(); err != nil {
+	if err := s.accepting(*p); err != nil {
 		return err
 	}
 	body.lent = true
@@ -85,6 +85,27 @@ func (s *Server) store(c *call, p *store.Push, body *buffer) error {
 		c.Response().Header()[echo.HeaderLocation] = []string{jobPath(p.Topic, result.Job.ID)}
 	}
 	return s.answer(c, status, viewOfPushed(&result))
+}
+
+// writing refuses requests that the journal could not record.
+func (s *Server) writing(h handler) handler {
+	return func(c *call) error {
+		if err := s.writable(); err != nil {
+			return err
+		}
+		return h(c)
+	}
+}
+
+// accepting is writable for pushes, which it counts as refused.
+func (s *Server) accepting(pushes ...store.Push) error {
+	err := s.writable()
+	if err != nil && s.opts.Refused != nil {
+		for i := range pushes {
+			s.opts.Refused(pushes[i].Topic, "journal")
+		}
+	}
+	return err
 }
 
 // writable refuses an edit while the journal cannot be written.

@@ -195,26 +195,26 @@ func attemptsOf(j *store.Job, topics []*registry.Topic) int {
 // leasedView is the JSON of a job for a worker; its body is appended.
 type leasedView struct {
 	Lease       string            `json:"lease"`
-	LeasedUntil instant           `json:"leased_until"`
+	LeasedUntil time.Time         `json:"leased_until"`
 	TTR         registry.Duration `json:"ttr"`
 	Topic       string            `json:"topic"`
 	ID          string            `json:"id"`
 	Priority    string            `json:"priority"`
 	Attempt     int               `json:"attempt"`
 	MaxAttempts int               `json:"max_attempts"`
-	DueAt       instant           `json:"due_at"`
-	CreatedAt   instant           `json:"created_at"`
-	ExpiresAt   instant           `json:"expires_at,omitzero"`
+	DueAt       time.Time         `json:"due_at"`
+	CreatedAt   time.Time         `json:"created_at"`
+	ExpiresAt   time.Time         `json:"expires_at,omitzero"`
 	ContentType string            `json:"content_type"`
 	Headers     map[string]string `json:"headers"`
 }
 
 func viewOfLeased(j *store.Job, topics []*registry.Topic) *leasedView {
 	return &leasedView{
-		Lease: j.Lease.String(), LeasedUntil: instant(j.LeaseUntil),
+		Lease: j.Lease.String(), LeasedUntil: j.LeaseUntil,
 		TTR: registry.Duration(j.LeaseUntil.Sub(j.Lease.Taken)), Topic: j.Topic, ID: j.ID,
 		Priority: j.Priority.String(), Attempt: j.Lease.Attempt, MaxAttempts: attemptsOf(j, topics),
-		DueAt: instant(j.DueAt), CreatedAt: instant(j.CreatedAt), ExpiresAt: instant(j.ExpiresAt),
+		DueAt: j.DueAt, CreatedAt: j.CreatedAt, ExpiresAt: j.ExpiresAt,
 		ContentType: shownType(j.ContentType), Headers: j.Headers,
 	}
 }

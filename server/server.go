@@ -109,6 +109,8 @@ type Options struct {
 	Alerts   Alerts   // nil: requests for alerts fail
 	// Healthy returns the journal's error. While there is one, pushes and edits are refused.
 	Healthy func() error
+	// Refused counts a push that was refused for a reason before it came to Jobs; nil: it is not counted.
+	Refused func(topic, reason string)
 	// Forecast says when the waiting jobs of a topic are cleared; nil: always unknown.
 	Forecast func(ctx context.Context, t *registry.Topic) (forecast.Answer, error)
 	Limits   Limits

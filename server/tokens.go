@@ -13,29 +13,6 @@ import (
 // maxTokenBytes bounds the JSON of a new token.
 const maxTokenBytes = 64 << 10
 
-// tokenView is the JSON of a token.
-type tokenView struct {
-	ID         uint64           `json:"id"`
-	Name       string           `json:"name"`
-	Rights     []registry.Right `json:"rights"`
-	Topics     []string         `json:"topics"`
-	CreatedAt  instant          `json:"created_at"`
-	ExpiresAt  *instant         `json:"expires_at"`
-	LastUsedAt *instant         `json:"last_used_at"`
-	Token      string           `json:"token,omitempty"` // only of a new one
-}
-
-func viewOfToken(t *registry.Token, used time.Time) tokenView {
-	v := tokenView{
-		ID: t.ID, Name: t.Name, Rights: t.Rights, Topics: t.Topics, CreatedAt: instant(t.CreatedAt),
-		ExpiresAt: (*instant)(t.ExpiresAt),
-	}
-	if !used.IsZero() {
-		v.LastUsedAt = (*instant)(&used)
-	}
-	return v
-}
-
 // covered lists the tokens that a token may see and revoke: those with no rights beyond its own.
 func (s *Server) covered(by *registry.Token) []*registry.Token {
 	return slices.DeleteFunc(s.registry.ListTokens(), func(t *registry.Token) bool { return !by.Covers(t) })
@@ -46,9 +23,9 @@ func (s *Server) listTokens(c *call) error {
 	if err != nil {
 		return err
 	}
-	views := []tokenView{}
+	views := []registry.ShownToken{}
 	for _, t := range s.covered(c.token) {
-		views = append(views, viewOfToken(t, uses[t.ID]))
+		views = append(views, t.Shown(uses[t.ID]))
 	}
 	return s.answer(c, http.StatusOK, map[string]any{"tokens": views})
 }
@@ -75,8 +52,8 @@ func (s *Server) createToken(c *call) error {
 		if err != nil {
 			return err
 		}
-		view := viewOfToken(t, time.Time{})
-		view.Token = secret
+		view := t.Shown(time.Time{})
+		view.Secret = secret
 		return s.answer(c, http.StatusCreated, view)
 	})
 }

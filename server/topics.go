@@ -19,17 +19,6 @@ import (
 // maxTopicBytes bounds a topic's JSON.
 const maxTopicBytes = 256 << 10
 
-// topicView is a topic without its secrets, and with times in the API's format.
-type topicView struct {
-	registry.Topic
-	CreatedAt instant `json:"created_at"`
-	UpdatedAt instant `json:"updated_at"`
-}
-
-func viewOfTopic(t *registry.Topic) topicView {
-	return topicView{Topic: t.Public(), CreatedAt: instant(t.CreatedAt), UpdatedAt: instant(t.UpdatedAt)}
-}
-
 // Limits of a page of topics, and of the topics in one request.
 const (
 	topicsPage     = 1000
@@ -49,7 +38,7 @@ func (s *Server) listTopics(c *call) error {
 	default:
 		return badField("state", "must be one of active, paused, offline, got %q", clip(string(state)))
 	}
-	views, next := []topicView{}, ""
+	views, next := []registry.Topic{}, ""
 	for name, t := range s.registry.Snapshot().Topics.From(max(prefix, c.query.Get("cursor"))) {
 		if !strings.HasPrefix(name, prefix) {
 			break
@@ -62,7 +51,7 @@ func (s *Server) listTopics(c *call) error {
 			next = name
 			break
 		}
-		views = append(views, viewOfTopic(t))
+		views = append(views, t.Public())
 	}
 	return s.answer(c, http.StatusOK, map[string]any{"topics": views, "next": next})
 }
@@ -71,7 +60,7 @@ func (s *Server) getTopic(c *call) error { return s.answerTopic(c, http.StatusOK
 
 func (s *Server) answerTopic(c *call, status int, t *registry.Topic) error {
 	c.Response().Header().Set("ETag", `"`+t.ETag()+`"`)
-	return s.answer(c, status, viewOfTopic(t))
+	return s.answer(c, status, t.Public())
 }
 
 func (s *Server) putTopic(c *call) error {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -99,7 +100,11 @@ func TestDeleteTopicWhoseLaterJobsRemain(t *testing.T) {
 
 func TestPushJournalBroken(t *testing.T) {
 	broken := fmt.Errorf("the journal: %w", syscall.ENOSPC)
-	a := newAPI(t, func(o *server.Options) { o.Healthy = func() error { return broken } })
+	var refused []string
+	a := newAPI(t, func(o *server.Options) {
+		o.Healthy = func() error { return broken }
+		o.Refused = func(topic, reason string) { refused = append(refused, topic+" "+reason) }
+	})
 	a.jobs.jobs["shop.orders/x"] = &store.Job{Topic: "shop.orders", ID: "x", State: store.Delayed}
 	for _, req := range [][3]string{
 		{"POST", orders, `{"body":1}`}, {"PUT", orders + "/y", "1"}, {"DELETE", orders + "/x", ""},
@@ -113,6 +118,9 @@ func TestPushJournalBroken(t *testing.T) {
 	}
 	if got := a.jobs.changes(); len(got) > 0 {
 		t.Errorf("changed %v", got)
+	}
+	if !slices.Equal(refused, slices.Repeat([]string{"shop.orders journal"}, 3)) { // the pushes
+		t.Errorf("refused: %q", refused)
 	}
 	a.do("GET", orders+"/x", "").want(200)
 }

@@ -25,52 +25,25 @@ type wholeJobView struct {
 	ContentType string        `json:"content_type"`
 	History     []attemptView `json:"history"`
 	BodyGone    bool          `json:"body_gone,omitzero"`
-	Waits       []waitView    `json:"waits,omitzero"`
+	Waits       []waits.Wait  `json:"waits,omitzero"`
 }
 
 type attemptView struct {
-	N         int     `json:"n"`
-	StartedAt instant `json:"started_at"`
-	TookMS    float64 `json:"took_ms"`
-	Status    int     `json:"status"`
-	Error     string  `json:"error"`
-	Answer    string  `json:"answer"`
+	N         int       `json:"n"`
+	StartedAt time.Time `json:"started_at"`
+	TookMS    float64   `json:"took_ms"`
+	Status    int       `json:"status"`
+	Error     string    `json:"error"`
+	Answer    string    `json:"answer"`
 }
 
 func viewOfHistory(history []store.Attempt) []attemptView {
 	views := make([]attemptView, len(history))
 	for i, a := range history {
 		views[i] = attemptView{
-			N: a.N, StartedAt: instant(time.UnixMilli(a.StartedAt)), TookMS: a.TookMS, Status: a.Status, Error: a.Error,
+			N: a.N, StartedAt: time.UnixMilli(a.StartedAt), TookMS: a.TookMS, Status: a.Status, Error: a.Error,
 			Answer: a.Answer,
 		}
-	}
-	return views
-}
-
-// waitView is a reason why a job waits.
-type waitView struct {
-	Reason   waits.Reason `json:"reason"`
-	Until    instant      `json:"until,omitzero"`
-	By       string       `json:"by,omitzero"`
-	Why      string       `json:"why,omitzero"`
-	Since    instant      `json:"since,omitzero"`
-	Limit    float64      `json:"limit,omitzero"`
-	Running  int64        `json:"running,omitzero"`
-	Jobs     int64        `json:"jobs,omitzero"`
-	Attempt  int          `json:"attempt,omitzero"`
-	Failures int64        `json:"failures,omitzero"`
-	Shard    string       `json:"shard,omitzero"`
-	Error    string       `json:"error,omitzero"`
-}
-
-func viewOfWaits(list []waits.Wait) []waitView {
-	var views []waitView
-	for _, w := range list {
-		views = append(views, waitView{
-			Reason: w.Reason, Until: instant(w.Until), By: w.By, Why: w.Why, Since: instant(w.Since), Limit: w.Limit,
-			Running: w.Running, Jobs: w.Jobs, Attempt: w.Attempt, Failures: w.Failures, Shard: w.Shard, Error: w.Error,
-		})
 	}
 	return views
 }
@@ -79,7 +52,7 @@ func (s *Server) answerWhole(c echo.Context, j *store.Job, list []waits.Wait) er
 	out := s.buffers.get()
 	defer s.buffers.put(out)
 	view := wholeJobView{
-		viewOfJob(j), shownType(j.ContentType), viewOfHistory(j.History), j.BodyGone, viewOfWaits(list),
+		viewOfJob(j), shownType(j.ContentType), viewOfHistory(j.History), j.BodyGone, list,
 	}
 	if err := json.MarshalWrite(out, &view, answering); err != nil {
 		return err

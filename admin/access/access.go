@@ -4,7 +4,6 @@ package access
 
 import (
 	"context"
-	"log/slog"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -17,16 +16,13 @@ import (
 
 // Options are what the pages of this package need.
 type Options struct {
-	Pages    *page.Pages
-	Texts    *page.Texts
-	Flashes  *page.Flashes
+	*page.Pages
+
 	Sessions *Sessions
 	Accounts *account.Store
 	Tokens   Tokens
 	Audit    Audit
 	Proxies  page.Proxies
-	Log      *slog.Logger
-	Now      func() time.Time
 }
 
 // Tokens has the API tokens.

@@ -28,6 +28,8 @@ func (noHistory) Series(context.Context, string, string) (history.Points, error)
 	return history.Points{}, nil
 }
 
+func (noHistory) All(context.Context, string) ([]history.Points, error) { return nil, nil }
+
 func (noHistory) Range(context.Context, string, time.Time, time.Time) (history.Points, error) {
 	return history.Points{}, nil
 }

@@ -19,6 +19,9 @@ func (FixedHistory) Range(_ context.Context, series string, from, to time.Time) 
 	}, nil
 }
 
+// All has nothing.
+func (FixedHistory) All(context.Context, string) ([]history.Points, error) { return nil, nil }
+
 func (FixedHistory) Series(_ context.Context, series, span string) (history.Points, error) {
 	two, ten := 2.0, 10.0
 	return history.Points{

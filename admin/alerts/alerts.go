@@ -48,7 +48,7 @@ var alertKinds = []string{
 	"shard_down", "shard_partial", "shard_slow", "shard_memory", "shard_eviction", "shard_write_error",
 	"shard_link_down", "shard_clock", "shard_stepped", "shard_restarted", "shard_forbidden",
 	"shard_settings", "shard_large",
-	"registry", "topic_unknown", "journal",
+	"refused", "registry", "topic_unknown", "journal", "process",
 	"no_consumer", "no_worker", "topic_failing", "breaker", "dead", "dead_jobs",
 	"late", "ledger", "paused", "many_topics",
 }

@@ -120,17 +120,17 @@ func TestAlertsAreShownWithoutTheDatabase(t *testing.T) {
 	t.Parallel()
 	dir, at := t.TempDir(), time.Now().Add(-3*time.Minute)
 	s := admintest.Open(t, func(o *admin.Options) { o.Alerts = alert.NewStore(o.Registry.DB()).In(dir) }).As("look")
-	down := alert.Cause{Kind: "shard_down", Severity: "critical", BeganAt: at, Text: message.Plain("refused")}
+	down := alert.Cause{Kind: "shard_down", Severity: "critical", BeganAt: at, Text: message.Plain("connection lost")}
 	text, err := json.Marshal(alert.Known{At: at, Alerts: []*alert.Alert{
 		{Key: "shard/a", Shard: "a", Kind: "shard_down", Severity: "critical", BeganAt: at,
 			Causes: []alert.Cause{down}},
 	}})
 	admintest.Must(t, errors.Join(err, os.WriteFile(filepath.Join(dir, "alerts.json"), text, 0o600)))
-	if strings.Contains(s.Shows("/alerts", "No open problems"), "refused") {
+	if strings.Contains(s.Shows("/alerts", "No open problems"), "connection lost") {
 		t.Error("the file is shown although the database answers")
 	}
 	admintest.Must(t, s.Registry.Close())
-	s.Shows("/alerts", "shard a is down", "refused", "database is unavailable", "3m ")
+	s.Shows("/alerts", "shard a is down", "connection lost", "database is unavailable", "3m ")
 	if page := s.Shows("/alerts/deliveries", "cannot be listed", "still sent"); strings.Contains(page, "No messages yet") {
 		t.Error("the page says that there are no messages")
 	}

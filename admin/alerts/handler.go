@@ -5,7 +5,6 @@ package alerts
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/internal/alert"
@@ -14,15 +13,13 @@ import (
 
 // Options are what the pages of this package need.
 type Options struct {
-	Pages    *page.Pages
-	Texts    *page.Texts
-	Flashes  *page.Flashes
+	*page.Pages
+
 	Registry *registry.Registry
 	Alerts   *alert.Store
 	Web      *http.Client // for tests of webhooks
 	// SendMail sends a test message; alert.SendMail in production.
 	SendMail func(ctx context.Context, m alert.Mail, to string, message *alert.Message) error
-	Now      func() time.Time
 
 	Host     string // this host, for test messages
 	AdminURL string // this admin's public address, for links in test messages

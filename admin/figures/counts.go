@@ -3,7 +3,6 @@ package figures
 import (
 	"cmp"
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -145,17 +144,13 @@ func (h *Handler) Totals(ctx context.Context, topics []string) map[string]TopicT
 
 // someAnswered reports whether some shards answered despite an error.
 func (h *Handler) someAnswered(err error) bool {
-	var partial *queue.PartialError
-	return err == nil || errors.As(err, &partial) && len(partial.Shards) < len(h.shards())
+	return err == nil || queue.IsPartial(err) && len(queue.Missing(err)) < len(h.shards())
 }
 
 // missing returns the names of the shards that did not answer: all of them, if the error does not say.
 func (h *Handler) missing(err error) []string {
-	if err == nil {
-		return nil
-	}
-	if partial, ok := errors.AsType[*queue.PartialError](err); ok {
-		return partial.Shards
+	if err == nil || queue.IsPartial(err) {
+		return queue.Missing(err)
 	}
 	return h.shards()
 }

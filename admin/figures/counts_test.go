@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/observe/activity"
 	"github.com/wakecall/wakecall/internal/observe/forecast"
@@ -47,6 +48,9 @@ func (r *redis) Totals(context.Context, []string) (map[string]observe.TopicTotal
 
 func (*redis) LatenessOfAll(context.Context, time.Time) (map[int]int64, error) { return nil, nil }
 
+// at returns pages with a clock.
+func at(now func() time.Time) *page.Pages { return &page.Pages{Options: page.Options{Now: now}} }
+
 func openRegistry(t *testing.T) *registry.Registry {
 	t.Helper()
 	r, err := registry.Open(registry.Options{DSN: "sqlite:" + filepath.Join(t.TempDir(), "registry.db"), Migrate: registry.MigrateOlder})
@@ -77,7 +81,7 @@ func TestWhatIsNotKnownIsNotZero(t *testing.T) {
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	all := &queue.PartialError{Shards: []string{"s1", "s2"}, Err: errors.New("timeout")}
 	r := &redis{stats: map[string]store.Stats{"a": {}}, err: all}
-	h := New(Options{Now: func() time.Time { return now }, Registry: openRegistry(t), Queue: r})
+	h := New(Options{Pages: at(func() time.Time { return now }), Registry: openRegistry(t), Queue: r})
 	if c := h.Counts(t.Context()); c.Known() || len(c.Missing) != 2 {
 		t.Errorf("without any answer, the counts are %+v", c)
 	}
@@ -107,7 +111,7 @@ func TestASlowReadFreezesNoCounts(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	r := &redis{stats: map[string]store.Stats{"a": {Dead: 7}}}
-	h := New(Options{Now: func() time.Time { return now }, Registry: openRegistry(t), Queue: r})
+	h := New(Options{Pages: at(func() time.Time { return now }), Registry: openRegistry(t), Queue: r})
 	hang := func() {
 		r.err, r.during = &queue.PartialError{Shards: []string{"s1"}, Err: errors.New("timeout")}, func() { now = now.Add(readLimit) }
 		h.Counts(t.Context())
@@ -133,7 +137,7 @@ func TestASlowReadFreezesNoCounts(t *testing.T) {
 func TestACanceledRequestSpoilsNoCounts(t *testing.T) {
 	t.Parallel()
 	r := &redis{stats: map[string]store.Stats{"a": {Dead: 7}}}
-	h := New(Options{Now: time.Now, Registry: openRegistry(t), Queue: r, History: called{}, Activity: called{}})
+	h := New(Options{Pages: at(time.Now), Registry: openRegistry(t), Queue: r, History: called{}, Activity: called{}})
 	gone, leave := context.WithCancel(t.Context())
 	leave()
 	h.Counts(gone)

@@ -15,22 +15,22 @@ import (
 	"github.com/wakecall/wakecall/internal/observe/activity"
 	"github.com/wakecall/wakecall/internal/observe/forecast"
 	"github.com/wakecall/wakecall/internal/observe/history"
+	"github.com/wakecall/wakecall/internal/observe/refusals"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Options are what figures are computed from.
 type Options struct {
-	Pages    *page.Pages
-	Texts    *page.Texts
+	*page.Pages
+
 	Registry Registry
 	Queue    Queue
 	History  History
 	Activity Activity
 	Alerts   AlertStore
+	Refused  func(context.Context) (refusals.Streak, error) // the last refused pushes; nil: they are not shown
 	Trail    Trail
-	Log      *slog.Logger
-	Now      func() time.Time
 }
 
 // Registry has the topics and shards. Up reports whether its database is available.
@@ -42,7 +42,6 @@ type Registry interface {
 
 // AlertStore lists alerts; *alert.Store implements it.
 type AlertStore interface {
-	AlertsBetween(ctx context.Context, topic, shard string, from, to time.Time, most int) ([]alert.Alert, error)
 	ListAlerts(ctx context.Context, f alert.Filter) ([]alert.Alert, error)
 }
 
@@ -59,6 +58,7 @@ type Queue interface {
 type History interface {
 	Series(ctx context.Context, series, span string) (history.Points, error)
 	Range(ctx context.Context, series string, from, to time.Time) (history.Points, error)
+	All(ctx context.Context, topic string) ([]history.Points, error)
 }
 
 // Activity reads the recent attempts of topics, and their lateness.

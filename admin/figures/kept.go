@@ -8,6 +8,8 @@ import (
 
 	"github.com/wakecall/wakecall/internal/alert"
 	"github.com/wakecall/wakecall/internal/observe/history"
+	"github.com/wakecall/wakecall/internal/observe/refusals"
+	"github.com/wakecall/wakecall/internal/pause"
 )
 
 // Stored is the age of data read from the registry's database.
@@ -137,6 +139,18 @@ func (h *Handler) OpenAlerts(ctx context.Context) Alerts {
 	return k.alerts
 }
 
+// RefusedPushes returns the last streak of refused pushes, unless it is unknown.
+func (h *Handler) RefusedPushes(ctx context.Context) refusals.Streak {
+	if h.Refused == nil || !h.Registry.Up() {
+		return nil
+	}
+	s, err := h.Refused(ctx)
+	if err != nil {
+		h.Log.Debug("read the refused pushes", "error", err)
+	}
+	return s
+}
+
 // keepEvery is how often figures are read while no page is open, so there are some to show when a server fails.
 const keepEvery = time.Minute
 
@@ -151,10 +165,8 @@ func (h *Handler) Keep(ctx context.Context) {
 			h.Series(limited, history.AllTopics, span)
 		}
 		cancel()
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, keepEvery) {
 			return
-		case <-time.After(keepEvery):
 		}
 	}
 }

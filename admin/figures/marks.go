@@ -98,16 +98,14 @@ func (h *Handler) collectMarks(c echo.Context, d *marks) error {
 	if topic == "" {
 		return nil
 	}
-	p, stored := h.points(c, topic)
-	d.List = append(d.List, answerMarks(p)...)
-	if stored.Old {
-		return fmt.Errorf("read the history of %s: %w", topic, registry.ErrUnavailable)
-	}
-	return nil
+	all, err := h.History.All(ctx, topic)
+	d.List = append(d.List, answerMarks(all, d.From, d.To)...)
+	return err
 }
 
 func (h *Handler) alertMarks(ctx context.Context, d *marks, topic, shard string) error {
-	alerts, err := h.Alerts.AlertsBetween(ctx, topic, shard, d.From, d.To, marksShown+1)
+	f := alert.Filter{Topic: topic, Shard: shard, From: d.From, To: d.To, Limit: marksShown + 1}
+	alerts, err := h.Alerts.ListAlerts(ctx, f)
 	for i := range alerts {
 		m := mark{Kind: "alert", At: alerts[i].BeganAt, Alert: &alerts[i]}
 		if alerts[i].EndedAt != nil {
@@ -193,39 +191,38 @@ func changedFields(before, after map[string]string) string {
 const failuresMarked = 5 // fewer failures in a row are no outage
 
 // answerMarks returns when an endpoint began to fail, and when it recovered (often by a deploy): at the first delivery
-// after a period of failures only.
-func answerMarks(p history.Points) (list []mark) {
+// after a period of failures only, of each period that touches the time from one to another. all is not only of that
+// time, so that it does not change when a period began.
+func answerMarks(all []history.Points, from, to time.Time) (list []mark) {
 	var failed float64 // attempts since the last delivery
 	var since time.Time
-	for i, at := range p.Times {
-		bad, good := valueOf(p, "failed", i), valueOf(p, "delivered", i)
-		if good == 0 && bad > 0 && failed == 0 {
-			since = time.Unix(at-p.Step, 0)
+	add := func(end time.Time, key string) {
+		if failed < failuresMarked || since.After(to) || end.Before(from) {
+			return
 		}
-		if good == 0 {
-			failed += bad * float64(p.Step)
-			continue
-		}
-		if failed >= failuresMarked {
-			list = append(list,
-				answerMark("charts.mark_fails", since, failed),
-				answerMark("charts.mark_answers", time.Unix(at-p.Step, 0), failed))
-		}
-		failed = 0
-	}
-	if failed >= failuresMarked {
 		list = append(list, answerMark("charts.mark_fails", since, failed))
+		if key != "" && !end.After(to) {
+			list = append(list, answerMark(key, end, failed))
+		}
 	}
+	for _, p := range all {
+		for i, at := range p.Times {
+			bad, good, begins := p.Value("failed", i), p.Value("delivered", i), time.Unix(at-p.Step, 0)
+			if good == 0 && bad > 0 && failed == 0 {
+				since = begins
+			}
+			if good == 0 {
+				failed += bad * float64(p.Step)
+				continue
+			}
+			add(begins, "charts.mark_answers")
+			failed = 0
+		}
+	}
+	add(to, "")
 	return list
 }
 
 func answerMark(key string, at time.Time, failed float64) mark {
 	return mark{Kind: "endpoint", Key: key, At: at, Args: []any{int64(math.Round(failed))}}
-}
-
-func valueOf(p history.Points, name string, i int) float64 {
-	if values := p.Values[name]; i < len(values) && values[i] != nil {
-		return *values[i]
-	}
-	return 0
 }

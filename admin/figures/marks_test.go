@@ -43,14 +43,14 @@ func TestChartsShowTheRangeOfTheAddress(t *testing.T) {
 // failingHistory has an endpoint that fails for two slots, and then answers.
 type failingHistory struct{ admintest.FixedHistory }
 
-func (failingHistory) Series(_ context.Context, series, _ string) (history.Points, error) {
-	if series != "shop.close" {
-		return history.Points{}, nil
+func (failingHistory) All(_ context.Context, topic string) ([]history.Points, error) {
+	if topic != "shop.close" {
+		return nil, nil
 	}
 	one, none := 1.0, 0.0
 	now := time.Now().Unix() / 10 * 10
-	return history.Points{Step: 10, Times: []int64{now - 40, now - 30, now - 20, now - 10},
-		Values: map[string][]*float64{"delivered": {&one, &none, &none, &one}, "failed": {&none, &one, &one, &none}}}, nil
+	return []history.Points{{Step: 10, Times: []int64{now - 40, now - 30, now - 20, now - 10},
+		Values: map[string][]*float64{"delivered": {&one, &none, &none, &one}, "failed": {&none, &one, &one, &none}}}}, nil
 }
 
 // TestChartsMarkWhatHappened: alerts, pauses, edits, and when the endpoint answered again, on the axis of the charts.
@@ -96,5 +96,44 @@ func TestChartsMarkWhatHappened(t *testing.T) {
 		"topic other: the endpoint is failing", "over after 10m")
 	if body := s.Shows("/charts/marks?series=*&span=15m"); strings.Contains(body, "topic other: the endpoint") {
 		t.Error("an alert that ended before is shown")
+	}
+}
+
+// TestAFailureBeginsAtOneTime in the charts of every range, also in one that begins later.
+func TestAFailureBeginsAtOneTime(t *testing.T) {
+	t.Parallel()
+	var store *history.Store
+	s := admintest.Open(t, func(o *admin.Options) {
+		store = history.NewStore(o.Registry.DB())
+		o.History = &history.Reader{Store: store}
+	})
+	s.AddTopic("shop.close")
+	s.AddTopic("bank.orders")
+	now := time.Now().UTC()
+	marks := map[string]string{}
+	for topic, began := range map[string]time.Time{
+		"shop.close": now.Add(-40 * time.Minute).Truncate(time.Minute), "bank.orders": now.Add(-20 * time.Hour).Truncate(10 * time.Minute),
+	} {
+		var samples []history.Sample
+		for tier, step := range map[string]time.Duration{"1m": time.Minute, "10m": 10 * time.Minute} {
+			for at, n := now.Truncate(step), 280; n > 0; at, n = at.Add(-step), n-1 {
+				delivered, failed := min(0, at.Sub(began)), max(0, at.Sub(began))
+				samples = append(samples, history.Sample{Series: topic, Tier: tier, At: at,
+					Data: fmt.Appendf(nil, `{"f":%.0f,"d":%.0f}`, failed.Minutes(), 10_000+delivered.Minutes())})
+			}
+		}
+		admintest.Must(t, store.PutSamples(t.Context(), samples))
+		marks[topic] = fmt.Sprintf(`data-mark="%d" data-kind="endpoint"`, began.Unix())
+	}
+	s.As("look")
+	query := []string{"span=15m", "span=3h", "span=24h", "span=7d"}
+	for _, minutes := range []time.Duration{5, 30, 100} {
+		from, to := now.Add(-minutes*time.Minute).Format(time.RFC3339), now.Format(time.RFC3339)
+		query = append(query, url.Values{"from": {from}, "to": {to}}.Encode())
+	}
+	for topic, mark := range marks {
+		for _, q := range query {
+			s.Shows("/charts/marks?series="+topic+"&"+q, mark)
+		}
 	}
 }

@@ -4,7 +4,6 @@ package jobs
 import (
 	"cmp"
 	"context"
-	"log/slog"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -19,9 +18,8 @@ import (
 
 // Options are what the pages of this package need.
 type Options struct {
-	Pages    *page.Pages
-	Texts    *page.Texts
-	Flashes  *page.Flashes
+	*page.Pages
+
 	Hub      *live.Hub
 	Registry page.Registry
 	Queue    Queue
@@ -30,8 +28,6 @@ type Options struct {
 	Activity Activity
 	Tasks    *bulk.Runner
 	Search   Searcher // of the journals
-	Log      *slog.Logger
-	Now      func() time.Time
 
 	MaxBody  int           // of a job, in bytes
 	Patience time.Duration // of a page's search and count, before another request continues it; 0: 100 ms

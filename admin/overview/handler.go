@@ -4,7 +4,6 @@ package overview
 
 import (
 	"context"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -20,16 +19,14 @@ import (
 
 // Options are what the pages of this package need.
 type Options struct {
-	Pages    *page.Pages
-	Texts    *page.Texts
+	*page.Pages
+
 	Hub      *live.Hub
 	Figures  *figures.Handler
 	Shards   Shards
 	Registry Registry
 	Queue    Queue
 	Master   Master
-	Log      *slog.Logger
-	Now      func() time.Time
 
 	APIURL    string // the server's address, for command lines to copy: http://127.0.0.1:6789
 	TokenFile string // file of the first API token, for the same lines

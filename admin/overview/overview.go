@@ -14,6 +14,7 @@ import (
 	"github.com/wakecall/wakecall/admin/shards"
 	"github.com/wakecall/wakecall/internal/observe/activity"
 	"github.com/wakecall/wakecall/internal/observe/history"
+	"github.com/wakecall/wakecall/internal/observe/refusals"
 	"github.com/wakecall/wakecall/master"
 )
 
@@ -69,6 +70,7 @@ type overviewLive struct {
 	Shards    []*shards.ShardView
 	Tree      *master.Tree
 	Shares    []share
+	Refused   refusals.Streak
 	Busy      bool // there were recent pushes, or there are jobs
 	CheckedAt time.Time
 	alerts    figures.Alerts
@@ -145,6 +147,7 @@ func (h *Handler) collect(ctx context.Context) *overviewLive {
 	h.Figures.Recount(o.up())
 	o.Now, o.Late = h.currentRates(ctx), h.Figures.Lateness(ctx)
 	o.Shares = h.shares(ctx)
+	o.Refused = h.Figures.RefusedPushes(ctx)
 	o.Tree, _ = h.Master.Ps(ctx) // without a master: shown as a problem
 	o.alerts = h.Figures.OpenAlerts(ctx)
 	o.Problems = h.issues(o)

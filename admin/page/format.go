@@ -13,6 +13,7 @@ import (
 
 	"github.com/wakecall/wakecall/internal/alert"
 	"github.com/wakecall/wakecall/internal/bulk"
+	"github.com/wakecall/wakecall/internal/log/printable"
 	"github.com/wakecall/wakecall/internal/message"
 	"github.com/wakecall/wakecall/internal/observe/forecast"
 	"github.com/wakecall/wakecall/internal/store"
@@ -134,20 +135,11 @@ func percent(share float64) string {
 }
 
 func ByteSize(v any) string {
-	n, err := strconv.ParseFloat(fmt.Sprint(v), 64)
+	n, err := strconv.ParseInt(fmt.Sprint(v), 10, 64)
 	if err != nil {
 		return "–"
 	}
-	for _, unit := range []string{"B", "KiB", "MiB", "GiB", "TiB"} {
-		if math.Abs(n) < 1024 || unit == "TiB" {
-			if unit == "B" || n >= 100 {
-				return strconv.FormatFloat(n, 'f', 0, 64) + " " + unit
-			}
-			return strconv.FormatFloat(n, 'f', 1, 64) + " " + unit
-		}
-		n /= 1024
-	}
-	return "–"
+	return printable.Bytes(n)
 }
 
 // Duration formats a span with its two greatest units: 250ms, 12s, 3m 20s, 2h 5m, 3d 4h. It accepts a time.Duration or

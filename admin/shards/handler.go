@@ -3,7 +3,6 @@ package shards
 
 import (
 	"context"
-	"log/slog"
 
 	"github.com/labstack/echo/v4"
 
@@ -17,9 +16,8 @@ import (
 
 // Options are what the pages of this package need.
 type Options struct {
-	Pages    *page.Pages
-	Texts    *page.Texts
-	Flashes  *page.Flashes
+	*page.Pages
+
 	Hub      *live.Hub
 	Registry Registry
 	Editor   Editor
@@ -28,7 +26,6 @@ type Options struct {
 	Config   *conf.Config
 	// Open connects to a shard as the processes do, for a connection test.
 	Open func(context.Context, registry.Shard) (shard *store.Shard, closeShard func(), err error)
-	Log  *slog.Logger
 }
 
 // Registry has the shards.

@@ -2,7 +2,6 @@ package shards
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"strconv"
@@ -12,7 +11,6 @@ import (
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/internal/account"
-	"github.com/wakecall/wakecall/internal/message"
 	"github.com/wakecall/wakecall/master"
 )
 
@@ -40,20 +38,7 @@ type processTree struct {
 
 type processLine struct {
 	master.Process
-	InFlight    *int             `json:"in_flight"`
-	Concurrency int              `json:"concurrency"`
-	Connections map[string]int64 `json:"connections"` // connections of a gateway, by protocol
-	Findings    []struct {
-		Shard  string          `json:"shard"`
-		Kind   string          `json:"kind"`
-		Detail message.Message `json:"detail"`
-	} `json:"findings"`
-	Services []struct {
-		Name     string `json:"name"`
-		State    string `json:"state"`
-		Restarts int    `json:"restarts"`
-		Error    string `json:"error"`
-	} `json:"services"`
+	master.Status
 }
 
 // Color returns the color for the state.
@@ -87,12 +72,7 @@ func (h *Handler) processTree(ctx context.Context, edit bool) processTree {
 	}
 	t := processTree{Tree: tree, CanEdit: edit}
 	for _, p := range tree.Processes {
-		line := processLine{Process: p}
-		if len(p.Status) > 0 {
-			_ = json.Unmarshal(p.Status, &line) // unknown members are not shown
-		}
-		line.Process = p
-		t.Lines = append(t.Lines, line)
+		t.Lines = append(t.Lines, processLine{p, p.Reported()})
 	}
 	return t
 }

@@ -4,7 +4,6 @@ package topics
 
 import (
 	"context"
-	"log/slog"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -22,9 +21,8 @@ import (
 
 // Options are what the pages of this package need.
 type Options struct {
-	Pages    *page.Pages
-	Texts    *page.Texts
-	Flashes  *page.Flashes
+	*page.Pages
+
 	Hub      *live.Hub
 	Registry Registry
 	Secrets  Secrets
@@ -34,8 +32,6 @@ type Options struct {
 	Figures  *figures.Handler
 	Jobs     Jobs
 	Caller   Caller
-	Log      *slog.Logger
-	Now      func() time.Time
 
 	APIURL string // the server's address, for command lines to copy: http://127.0.0.1:6789
 }

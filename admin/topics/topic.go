@@ -17,6 +17,7 @@ import (
 	"github.com/wakecall/wakecall/internal/observe/activity"
 	"github.com/wakecall/wakecall/internal/observe/forecast"
 	"github.com/wakecall/wakecall/internal/observe/history"
+	"github.com/wakecall/wakecall/internal/observe/refusals"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/store"
@@ -57,6 +58,7 @@ const topicEvery = 2 * time.Second
 type topicLive struct {
 	*topicLine
 	Limits   observe.TopicLimits
+	Refused  refusals.Streak   // of the topic
 	Pull     *queue.Workers    // the workers of a pull topic; nil: unknown
 	Last     *activity.Attempt // while its breaker is open; nil: unknown
 	ProbeDue bool              // the open breaker probes with the next due job
@@ -69,7 +71,7 @@ func (h *Handler) topicLive(ctx context.Context, t *registry.Topic) *topicLive {
 	line.Totals, line.Note = &totals, h.Registry.Snapshot().Notes.Get(t.Name)
 	line.Stats, line.Answered = line.Totals.Stats, line.Totals.Answered
 	line.Alert = h.Figures.OpenAlerts(ctx).ByTopic()[t.Name]
-	l := &topicLive{topicLine: &line}
+	l := &topicLive{topicLine: &line, Refused: h.Figures.RefusedPushes(ctx).Of(t.Name)}
 	h.fillVitals(ctx, []*topicLine{&line})
 	if limits, err := h.Queue.TopicLimits(ctx, []string{t.Name}); err == nil {
 		l.Limits = limits[t.Name]

@@ -3,7 +3,6 @@ package setup
 import (
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -103,11 +102,7 @@ func checkPorts(ctx context.Context, cfg *conf.Config) []Finding {
 // HTTP request would be an error in its protocol.
 func serves(tree *master.Tree, key string) bool {
 	for _, p := range tree.Processes {
-		var s struct {
-			Services []struct{ Name, State string } `json:"services"`
-		}
-		_ = json.Unmarshal(p.Status, &s) // other processes have no such status
-		for _, one := range s.Services {
+		for _, one := range p.Reported().Services {
 			if one.Name == key {
 				return one.State == "running"
 			}

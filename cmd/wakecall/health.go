@@ -100,7 +100,7 @@ func processReady(ctx context.Context, p *master.Process) error {
 		}
 		return fmt.Errorf("%s: %s%s", p.Title(), p.State, why)
 	}
-	if s := statusOf(*p); s.Refuses != "" { // on this host alone
+	if s := p.Reported(); s.Refuses != "" { // on this host alone
 		return fmt.Errorf("%s: %s", p.Title(), s.Refuses)
 	}
 	if err := serves(ctx, p.Health); err != nil {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -13,9 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/wakecall/wakecall/app"
 	"github.com/wakecall/wakecall/app/setup"
-	"github.com/wakecall/wakecall/checker"
 	"github.com/wakecall/wakecall/internal/describe"
 	"github.com/wakecall/wakecall/internal/log/printable"
 	"github.com/wakecall/wakecall/master"
@@ -43,12 +40,12 @@ func treeTable(w io.Writer, t *master.Tree, now time.Time) error {
 	var failing, findings []string
 	for _, p := range t.Processes {
 		rows = append(rows, processRow(p, now))
-		s := statusOf(p)
+		s := p.Reported()
 		for _, f := range s.Findings {
 			findings = append(findings, fmt.Sprintf("shard %s: %s: %s, since %s",
 				f.Shard, f.Kind, f.Detail, describe.Instant(f.Since, now)))
 		}
-		for _, one := range s.failing() {
+		for _, one := range s.Failing() {
 			failing = append(failing, fmt.Sprintf("%s: service %s failed %s and will be restarted: %s",
 				p.Role, one.Name, printable.Count(one.Restarts+1, "time"), one.Error))
 		}
@@ -80,33 +77,8 @@ func processRow(p master.Process, now time.Time) []string {
 	}
 }
 
-// status is the part of a process's status that the table shows.
-type status struct {
-	InFlight    *int               `json:"in_flight"`
-	Concurrency int                `json:"concurrency"`
-	Findings    []checker.Finding  `json:"findings"`
-	Services    []app.ServiceState `json:"services"`
-	Journal     string             `json:"journal"`     // why the journal cannot be written
-	Refuses     string             `json:"refuses"`     // why every request of clients is refused
-	Connections map[string]int64   `json:"connections"` // connections of a gateway, by protocol
-}
-
-// failing returns the services that are not running.
-func (s *status) failing() []app.ServiceState {
-	return slices.DeleteFunc(
-		slices.Clone(s.Services), func(one app.ServiceState) bool { return one.State == "running" })
-}
-
-func statusOf(p master.Process) status {
-	var s status
-	if len(p.Status) > 0 {
-		_ = json.Unmarshal(p.Status, &s) // a status of another version is not shown
-	}
-	return s
-}
-
 func doing(p master.Process) string {
-	s := statusOf(p)
+	s := p.Reported()
 	var parts []string
 	if s.InFlight != nil {
 		parts = append(parts, fmt.Sprintf("%d of %d callbacks", *s.InFlight, s.Concurrency))
@@ -114,7 +86,7 @@ func doing(p master.Process) string {
 	for _, protocol := range slices.Sorted(maps.Keys(s.Connections)) {
 		parts = append(parts, protocol+" "+printable.Count(int(s.Connections[protocol]), "connection"))
 	}
-	switch total, failing := len(s.Services), len(s.failing()); {
+	switch total, failing := len(s.Services), len(s.Failing()); {
 	case failing > 0:
 		parts = append(parts, fmt.Sprintf("%d of %d services", total-failing, total))
 	case total > 0:

@@ -25,24 +25,6 @@ func (p *program) tokenCommand() *cobra.Command {
 	}, p.tokenListCommand(), p.tokenCreateCommand(), p.tokenRevokeCommand())
 }
 
-// tokenView is a token as the API shows it.
-type tokenView struct {
-	ID         uint64           `json:"id"`
-	Name       string           `json:"name"`
-	Rights     []registry.Right `json:"rights"`
-	Topics     []string         `json:"topics"`
-	CreatedAt  time.Time        `json:"created_at"`
-	ExpiresAt  *time.Time       `json:"expires_at"`
-	LastUsedAt *time.Time       `json:"last_used_at"`
-	Token      string           `json:"token,omitempty"` // only for a new token
-}
-
-func viewOfToken(t *registry.Token) tokenView {
-	return tokenView{
-		ID: t.ID, Name: t.Name, Rights: t.Rights, Topics: t.Topics, CreatedAt: t.CreatedAt, ExpiresAt: t.ExpiresAt,
-	}
-}
-
 func (p *program) tokenListCommand() *cobra.Command {
 	return p.addOutputFlag(&cobra.Command{
 		Use: "list", Short: "show the tokens, when they expire and when they were last used", Args: noArgs,
@@ -51,22 +33,18 @@ func (p *program) tokenListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			views := []tokenView{}
+			views := []registry.ShownToken{}
 			for _, t := range r.ListTokens() {
-				v := viewOfToken(t)
-				if used, ok := uses[t.ID]; ok {
-					v.LastUsedAt = &used
-				}
-				views = append(views, v)
+				views = append(views, t.Shown(uses[t.ID]))
 			}
 			return p.show(views, func(w io.Writer) error { return p.tokenTable(w, views) })
 		}),
 	})
 }
 
-func (p *program) tokenTable(w io.Writer, views []tokenView) error {
+func (p *program) tokenTable(w io.Writer, views []registry.ShownToken) error {
 	titles := []string{"ID", "NAME", "RIGHTS", "TOPICS", "EXPIRES", "LAST USED"}
-	return table(w, titles, views, func(v tokenView) []string {
+	return table(w, titles, views, func(v registry.ShownToken) []string {
 		expires, used := "never", "never"
 		if v.ExpiresAt != nil {
 			expires = describe.Instant(*v.ExpiresAt, p.now())
@@ -112,8 +90,8 @@ func (p *program) tokenCreateCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				v := viewOfToken(t)
-				v.Token = secret
+				v := t.Shown(time.Time{})
+				v.Secret = secret
 				return p.show(v, func(w io.Writer) error { return p.showNewToken(w, v) })
 			})
 		},
@@ -128,10 +106,10 @@ func (p *program) tokenCreateCommand() *cobra.Command {
 	return p.addOutputFlag(cmd)
 }
 
-func (p *program) showNewToken(w io.Writer, v tokenView) error {
+func (p *program) showNewToken(w io.Writer, v registry.ShownToken) error {
 	fmt.Fprintln(p.err, "The token is not shown again.")
 	return fields(w, "id", strconv.FormatUint(v.ID, 10), "name", v.Name, "rights", rightsText(v.Rights),
-		"topics", strings.Join(v.Topics, ","), "expires", describe.InstantOf(v.ExpiresAt, p.now()), "token", v.Token)
+		"topics", strings.Join(v.Topics, ","), "expires", describe.InstantOf(v.ExpiresAt, p.now()), "token", v.Secret)
 }
 
 func (p *program) tokenRevokeCommand() *cobra.Command {

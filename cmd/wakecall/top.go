@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/wakecall/wakecall/client"
+	"github.com/wakecall/wakecall/internal/pause"
 )
 
 func (p *program) topCommand() *cobra.Command {
@@ -35,10 +36,8 @@ func (p *program) topCommand() *cobra.Command {
 			if err := p.showTop(all, rows, rounds != 1); err != nil || round == rounds {
 				return err
 			}
-			select {
-			case <-ctx.Done():
+			if !pause.For(ctx, time.Duration(every)) {
 				return nil
-			case <-time.After(time.Duration(every)):
 			}
 		}
 	})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/wakecall/wakecall/gateway"
 	"github.com/wakecall/wakecall/gateway/importer"
+	"github.com/wakecall/wakecall/internal/pause"
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
@@ -126,7 +127,7 @@ func (s *source) Claim(ctx context.Context, n int) ([]importer.Job, error) {
 	if err != nil || len(before) == 0 {
 		return nil, err
 	}
-	importer.Pause(ctx, stuckAfter)
+	pause.For(ctx, stuckAfter)
 	after, _, err := s.heads(ctx)
 	if err != nil || !slices.Equal(before, after) {
 		return nil, err

@@ -14,6 +14,7 @@ import (
 
 	"github.com/wakecall/wakecall/gateway"
 	"github.com/wakecall/wakecall/gateway/importer"
+	"github.com/wakecall/wakecall/internal/pause"
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
@@ -105,15 +106,25 @@ func (s *source) current(ctx context.Context) ([]string, error) {
 
 // Waiting implements importer.Source.
 func (s *source) Waiting(ctx context.Context) (int, error) {
+	return s.length(ctx, []string{s.Key}, "queue:delay", "queue:retain")
+}
+
+// Dead implements importer.DeadCounter: it counts failed jobs.
+func (s *source) Dead(ctx context.Context) (int, error) { return s.length(ctx, nil, "queue:failed") }
+
+// length returns the number of jobs in hashes and in these queues of all tubes.
+func (s *source) length(ctx context.Context, hashes []string, queues ...string) (int, error) {
 	tubes, err := s.tubes(ctx)
 	if err != nil {
 		return 0, err
 	}
 	var sets []string
 	for _, tube := range tubes {
-		sets = append(sets, s.tubeKey(tube, "queue:delay"), s.tubeKey(tube, "queue:retain"))
+		for _, queue := range queues {
+			sets = append(sets, s.tubeKey(tube, queue))
+		}
 	}
-	return importer.Length(ctx, s.Redis, nil, sets, []string{s.Key})
+	return importer.Length(ctx, s.Redis, nil, sets, hashes)
 }
 
 // Count implements importer.Counter.
@@ -159,7 +170,7 @@ func (s *source) Claim(ctx context.Context, n int) ([]importer.Job, error) {
 		if skipped == 0 {
 			return nil, nil
 		}
-		importer.Pause(ctx, claimPause)
+		pause.For(ctx, claimPause)
 	}
 	return nil, nil
 }

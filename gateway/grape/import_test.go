@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/wakecall/wakecall/gateway/importer"
 	"github.com/wakecall/wakecall/gateway/importer/importtest"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/store"
@@ -60,6 +61,10 @@ func TestJobsAreClaimedUnlessAConsumerMayHaveThem(t *testing.T) {
 	must(db.Set(ctx, "shop:tube:T:lock:consume", "uuid", 2*time.Second).Err())
 	if n, err := g.Count(ctx); n != 3 || err != nil {
 		t.Errorf("%d jobs would be imported, %v", n, err)
+	}
+	var dead importer.DeadCounter = g
+	if n, err := dead.Dead(ctx); n != 1 || err != nil {
+		t.Errorf("%d failed jobs stay, %v", n, err)
 	}
 	first, err := g.Claim(ctx, 100)
 	must(err)

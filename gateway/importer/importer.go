@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/journal"
+	"github.com/wakecall/wakecall/internal/pause"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/store"
 )
@@ -178,7 +179,7 @@ func (i *run) move(ctx context.Context) error {
 		case !i.Follow:
 			return nil
 		default:
-			Pause(ctx, followEach)
+			pause.For(ctx, followEach)
 		}
 	}
 	return nil
@@ -189,7 +190,7 @@ func (i *run) move(ctx context.Context) error {
 func (i *run) retry(ctx context.Context, err error) error {
 	for wait := retryFirst; err != nil; {
 		i.Logger.Warn("import interrupted; retrying", "error", err, "retry_in", wait)
-		if Pause(ctx, wait); ctx.Err() != nil {
+		if !pause.For(ctx, wait) {
 			return err
 		}
 		before := i.Imported
@@ -225,14 +226,6 @@ func (i *run) countDead(ctx context.Context) (err error) {
 		i.Dead, err = c.Dead(ctx)
 	}
 	return err
-}
-
-// Pause waits for d, or until ctx is done.
-func Pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
 }
 
 type run struct {
@@ -332,7 +325,7 @@ func (i *run) unpushed(ctx context.Context, left []Job) (done, todo []Job, err e
 	if err != nil {
 		return nil, nil, fmt.Errorf("look up jobs of an interrupted import: %w", err)
 	}
-	Pause(ctx, noted)
+	pause.For(ctx, noted)
 	called := i.calls(refs)
 	for k, job := range unsure {
 		created, was := called[job.ref()]

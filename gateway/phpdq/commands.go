@@ -21,6 +21,7 @@ func (s *Server) add(ctx context.Context, r *request) (answer, string) {
 		return failed, gateway.Refused
 	}
 	if s.Healthy() != nil {
+		s.Refused(p.Topic, "journal")
 		return failed, gateway.Unavailable
 	}
 	result := s.Jobs.Push(ctx, *p)

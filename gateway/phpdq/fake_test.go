@@ -110,8 +110,8 @@ func start(t *testing.T, o listen.Options) *running {
 	e := &gateway.Endpoint{Name: "phpdq", Options: o, Log: slog.New(slog.DiscardHandler), Metrics: m}
 	s := phpdq.New(phpdq.Options{
 		Endpoint: e, Jobs: r, Topics: topics,
-		Healthy: func() error { return r.healthy },
-		Zone:    time.FixedZone("CST", 8*3600),
+		Healthy: func() error { return r.healthy }, Refused: func(string, string) {},
+		Zone: time.FixedZone("CST", 8*3600),
 	})
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

@@ -17,7 +17,7 @@ var Protocol = gateway.Protocol{
 
 func servers(e *gateway.Endpoint, p *gateway.Process) map[string]gateway.Prepare {
 	s := New(Options{
-		Endpoint: e, Jobs: p.Jobs, Topics: p.Registry, Healthy: p.Healthy, Zone: zone(p.Setting),
+		Endpoint: e, Jobs: p.Jobs, Topics: p.Registry, Healthy: p.Healthy, Refused: p.Refused, Zone: zone(p.Setting),
 	})
 	return map[string]gateway.Prepare{"gateways.phpdq.addr": gateway.Serve(s.Serve).Prepare}
 }

@@ -16,15 +16,7 @@ import (
 
 	"github.com/wakecall/wakecall/gateway"
 	"github.com/wakecall/wakecall/internal/registry"
-	"github.com/wakecall/wakecall/internal/store"
 )
-
-// Jobs is the part of the queue that this protocol needs.
-type Jobs interface {
-	Push(ctx context.Context, p store.Push) store.Result
-	Get(ctx context.Context, topic, id string, also ...store.State) (*store.Job, error)
-	Delete(ctx context.Context, topic, id string, m store.Match) error
-}
 
 // Topics is the part of the registry that this protocol needs.
 type Topics interface {
@@ -35,10 +27,11 @@ type Topics interface {
 // Options configure a Server.
 type Options struct {
 	Endpoint *gateway.Endpoint
-	Jobs     Jobs
+	Jobs     gateway.Jobs
 	Topics   Topics
-	Healthy  func() error   // returns the journal's error, which makes every add fail
-	Zone     *time.Location // time zone of the times in requests and answers
+	Healthy  func() error               // returns the journal's error, which makes every add fail
+	Refused  func(topic, reason string) // counts an add that failed for that
+	Zone     *time.Location             // time zone of the times in requests and answers
 }
 
 // Server answers clients of php-delayqueue.

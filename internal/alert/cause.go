@@ -145,13 +145,15 @@ func (a *Alert) Current() (list []Cause) {
 
 // WorstFirst orders alerts: urgent ones first, then by severity, then oldest first.
 func WorstFirst(a, b Alert) int {
-	switch {
-	case a.urgent() && !b.urgent():
-		return -1
-	case b.urgent() && !a.urgent():
-		return 1
+	return cmp.Or(b.rank()-a.rank(), a.BeganAt.Compare(b.BeganAt), cmp.Compare(a.Key, b.Key))
+}
+
+// rank orders alerts: urgent ones are above all others, whose severity decides.
+func (a *Alert) rank() int {
+	if a.urgent() {
+		return rank(Critical) + 1
 	}
-	return cmp.Or(rank(b.Severity)-rank(a.Severity), a.BeganAt.Compare(b.BeganAt), cmp.Compare(a.Key, b.Key))
+	return rank(a.Severity)
 }
 
 // Title returns a one-line title of the alert in a language.

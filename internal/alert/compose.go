@@ -15,6 +15,8 @@ const (
 	partLines = 20
 )
 
+var phaseTexts = map[Phase]string{Lasts: "alerts.subject_still", Ends: "alerts.subject_over"}
+
 // compose returns a message with all the news.
 func (a *Alerts) compose(n *news, say Say, now time.Time) *Message {
 	m := &Message{
@@ -29,7 +31,12 @@ func (a *Alerts) compose(n *news, say Say, now time.Time) *Message {
 		m.Alert = lead[0]
 		m.Title = lead[0].Title(say)
 	}
-	m.Title = n.title(m, say, max(len(lead), len(n.dead)))
+	if others := max(len(lead), len(n.dead)) - 1; others > 0 {
+		m.Title = say("alerts.subject_more", others, m.Title)
+	}
+	if key := phaseTexts[m.Phase]; key != "" {
+		m.Title = say(key, m.Title)
+	}
 	severity := m.Alert.Severity
 	if worst := n.worst(); worst != nil {
 		m.Open, severity = true, worst.Severity
@@ -90,21 +97,6 @@ func (n *news) phase() Phase {
 // lead returns the alerts that the subject is about.
 func (n *news) lead() []Alert {
 	return map[Phase][]Alert{Begins: n.begun, Ends: n.over, Lasts: n.still}[n.phase()]
-}
-
-// title returns the subject: the most severe of several alerts, and the number of others.
-func (n *news) title(m *Message, say Say, count int) string {
-	title := m.Title
-	if count > 1 {
-		title = say("alerts.subject_more", count-1, title)
-	}
-	switch m.Phase {
-	case Lasts:
-		return say("alerts.subject_still", title)
-	case Ends:
-		return say("alerts.subject_over", title)
-	}
-	return title
 }
 
 // add adds a part with at most this many lines, unless it has none.
@@ -197,8 +189,12 @@ func (a *Alerts) overLines(n *news, say Say) (lines []Line) {
 	for _, x := range n.over {
 		over := []string{overText(say, x.BeganAt, *x.EndedAt)}
 		for _, c := range x.Causes {
-			if c.Kind != x.Kind {
-				over = append(over, say("alerts.title_"+c.Kind, x.Topic+x.Shard)+overText(say, c.BeganAt, c.EndedAt))
+			text := say("alerts.title_"+c.Kind, x.Topic+x.Shard)
+			if c.Kind == "refused" {
+				text = c.Say(say, brief)
+			}
+			if c.Kind != x.Kind || c.Kind == "refused" {
+				over = append(over, text+overText(say, c.BeganAt, c.EndedAt))
 			}
 		}
 		text := strings.Join(over, "; ")
@@ -245,7 +241,7 @@ func link(adminURL string, alert *Alert) string {
 		page = "/topics/" + url.PathEscape(alert.Topic)
 	case alert.Shard != "":
 		page = "/shards"
-	case alert.Kind == "registry" || alert.Kind == "journal":
+	case alert.Kind == "registry" || alert.Kind == "journal" || alert.Kind == "process":
 		page = "/processes"
 	case alert.Kind == "test":
 		page = "/alerts/settings"

@@ -1,10 +1,12 @@
 package alert
 
 import (
-	"cmp"
 	"context"
+	"maps"
 	"time"
 
+	"github.com/wakecall/wakecall/internal/bulk"
+	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/queue"
 )
 
@@ -25,20 +27,33 @@ type DeadJob struct {
 // deadShown is how many dead jobs of a topic a message lists.
 const deadShown = 10
 
-// deadAttempts is how many of a topic's last attempts are searched for dead jobs.
-const deadAttempts = 100
-
-// Dead returns the topics that have addresses and unreported dead jobs.
-func (w *Watch) Dead(ctx context.Context) []DeadTopic {
-	if w.completeSince.IsZero() { // the counts are unknown
-		if w.died == nil && w.src.Snapshot().Topics.Len() == 0 {
-			w.claim(ctx, nil) // a new installation: no deaths were reported yet
+// addDeaths keeps how many jobs of topics died on each shard, as it counted when it last answered.
+func (w *Watch) addDeaths(read map[string]observe.TopicTotals, err error) {
+	missing := queue.Missing(err)
+	for name, t := range read {
+		died := map[string]int64{}
+		for _, shard := range missing {
+			died[shard] = w.diedOn[name][shard]
 		}
+		if maps.Copy(died, t.Died); len(died) > 0 || w.diedOn[name] != nil {
+			w.diedOn[name] = died
+		}
+	}
+}
+
+// Dead returns the topics that have addresses and unreported dead jobs. It returns none before all shards have answered
+// once.
+func (w *Watch) Dead(ctx context.Context) []DeadTopic {
+	if !w.counted {
 		return nil
 	}
 	counts := map[string]Deaths{}
-	for name, t := range w.trends {
-		if n := t.last.Died; w.died == nil || n != w.died[name] {
+	for name, died := range w.diedOn {
+		var n int64
+		for _, some := range died {
+			n += some
+		}
+		if w.died == nil || n != w.died[name] {
 			counts[name] = Deaths{Count: n, Fell: n < w.died[name]}
 		}
 	}
@@ -71,18 +86,12 @@ func (w *Watch) claim(ctx context.Context, counts map[string]Deaths) map[string]
 	return unreported
 }
 
-func (w *Watch) lastDead(ctx context.Context, topic string, n int64) []DeadJob {
-	attempts, err := w.src.Activity.Attempts(ctx, topic, deadAttempts)
-	if err != nil && !queue.IsPartial(err) {
-		return nil
+func (w *Watch) lastDead(ctx context.Context, topic string, n int64) (list []DeadJob) {
+	jobs, _ := w.src.Queue.LastDead(ctx, topic, int(min(n, deadShown))) // on error: those of the shards that answered
+	for i := range jobs {
+		list = append(list, DeadJob{jobs[i].ID, bulk.LastError(&jobs[i])})
 	}
-	var jobs []DeadJob
-	for _, a := range attempts {
-		if int64(len(jobs)) < min(n, deadShown) && (a.Outcome == "dead" || a.Outcome == "expired") {
-			jobs = append(jobs, DeadJob{ID: a.ID, Error: cmp.Or(a.Error, a.Reason)})
-		}
-	}
-	return jobs
+	return list
 }
 
 // collectDead collects the dead jobs for each of the topics' addresses.

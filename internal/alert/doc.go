@@ -36,7 +36,8 @@
 // A receiver is a mail address or a webhook. Notified contains the alerts that began for it and the times of its
 // messages. Each round compares it with the open alerts, so nothing that began or ended is lost or reported twice.
 // Notified.due has the rules. Dead jobs are reported to the addresses of their topics within two minutes. Deaths that
-// occur while no host watches, the database is unavailable or a shard is down are reported later.
+// occur while no host watches, the database is unavailable or their shard is down are reported later. A host that
+// starts while a shard is down reports none until all have answered it.
 //
 // Each message is one delivery to one receiver. Each channel sends one message at a time, with time limits, five tries
 // over about ten minutes, and a bounded number of waiting messages, so a mail server that hangs does not delay

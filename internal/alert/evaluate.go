@@ -102,7 +102,7 @@ func (o *openAlert) add(c Cause, now time.Time) {
 		was := o.Causes[i]
 		c.BeganAt, c.FoundAt, c.Flaps = was.BeganAt, was.FoundAt, was.Flaps
 		c.SeenAt = latest(c.SeenAt, was.SeenAt, o.found[c.Kind].seen)
-		o.unsaved = o.unsaved || c.Recovering != was.Recovering
+		o.unsaved = o.unsaved || c.Recovering != was.Recovering || c.Kind == "refused" && c.N != was.N
 		o.Causes[i] = c
 	}
 	o.found[c.Kind] = sighting{now, c.SeenAt}

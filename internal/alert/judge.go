@@ -16,7 +16,11 @@ import (
 	"github.com/wakecall/wakecall/internal/store"
 )
 
-var criticalShardKinds = []string{"down", "forbidden", "partial", "eviction", "write_error"}
+// shardSeverities are those of kinds of findings that are no warnings.
+var shardSeverities = map[string]string{
+	"down": Critical, "forbidden": Critical, "partial": Critical, "eviction": Critical, "write_error": Critical,
+	"restarted": Info, // the restart has ended
+}
 
 // shards judges the redis-checker's findings.
 func (w *Watch) shards(r Rules) []Finding {
@@ -25,13 +29,7 @@ func (w *Watch) shards(r Rules) []Finding {
 	}
 	var list []Finding
 	for _, f := range w.src.Shards() {
-		severity := Warning
-		switch {
-		case slices.Contains(criticalShardKinds, f.Kind):
-			severity = Critical
-		case f.Kind == "restarted": // the restart has ended
-			severity = Info
-		}
+		severity := cmp.Or(shardSeverities[f.Kind], Warning)
 		list = append(list, Finding{
 			Shard: f.Shard,
 			Cause: Cause{Kind: "shard_" + f.Kind, Severity: severity, Text: f.Detail, BeganAt: f.Since},
@@ -59,6 +57,54 @@ func (w *Watch) host(r Rules, now time.Time) []Finding {
 		list = append(list, Finding{Cause: Cause{Kind: "journal", Severity: Critical, Text: text}})
 	}
 	return list
+}
+
+// refusedWait is how long pushes must have been refused to be an alert of their own: the redis-checker finds a shard
+// that is down within it. It is also how long they must have been refused to be critical.
+const refusedWait = 10 * time.Second
+
+// refused finds that pushes were refused lately. If a shard has a problem that explains it, it is a cause of that
+// alert, as long as pushes are refused: one outage is one alert.
+func (w *Watch) refused(ctx context.Context, found []Finding, now time.Time) ([]Finding, error) {
+	if w.src.Refused == nil {
+		return nil, nil
+	}
+	if !w.src.RegistryUp() { // waiting would delay the alert about Redis
+		return nil, registry.ErrUnavailable
+	}
+	streak, err := w.src.Refused(ctx)
+	if err != nil {
+		return nil, err
+	}
+	total := streak.Total()
+	if now.Sub(total.Last) > defaultSpan {
+		w.refusedBy = ""
+		return nil, nil
+	}
+	for i := range found {
+		full := found[i].Kind == "shard_memory" && total.Reason == "full"
+		if w.refusedBy == "" && found[i].Shard != "" && (found[i].Severity == Critical || full) {
+			w.refusedBy = found[i].Shard
+		}
+	}
+	c := Cause{Kind: "refused", Severity: Warning, N: total.N, BeganAt: total.First, SeenAt: total.Last,
+		Text: streak.Says()}
+	if w.refusedBy == "" && now.Sub(total.First) < refusedWait {
+		return nil, nil
+	}
+	// The shard's own problem is critical, and gives the alert its title.
+	if (w.refusedBy == "" || total.Reason == "full") && total.Last.Sub(total.First) >= refusedWait {
+		c.Severity = Critical
+	}
+	return []Finding{{Shard: w.refusedBy, Cause: c}}, nil
+}
+
+// deaths finds the processes of this host that keep dying.
+func (w *Watch) deaths(ctx context.Context, now time.Time) []Finding {
+	if w.src.Deaths != nil && now.Sub(w.dyingAsked) >= unknownEvery {
+		w.dying, w.dyingAsked = w.src.Deaths(ctx), now
+	}
+	return w.dying
 }
 
 // unknownEvery is how often the topics in the shards are compared with those of the registry.
@@ -276,33 +322,53 @@ func (w *Watch) lately(f *Finding, now time.Time) int {
 }
 
 const (
-	answersEvery  = time.Minute
-	answersARound = 20
-	answerOf      = 50 // attempts
+	answersEvery   = time.Minute
+	answerOf       = 50 // attempts
+	forecastsEvery = 10 * time.Second
+	readsARound    = 20 // of topics' answers, or forecasts
 )
 
-// answered is what a topic's endpoint answered recently.
-type answered struct {
-	answer string
-	at     time.Time
+// lookup is something about topics that is read again after a while.
+type lookup[T any] struct {
+	every time.Duration
+	known map[string]looked[T] // by topic
 }
 
-// addAnswers adds the endpoints' answers to findings about endpoints.
-func (w *Watch) addAnswers(ctx context.Context, list []Finding, now time.Time) {
+type looked[T any] struct {
+	value T
+	at    time.Time
+}
+
+// add calls set with what is known about the topic of each finding that is about it, and reads it if that is due.
+func (l *lookup[T]) add(
+	list []Finding, now time.Time, about func(*Finding) bool, read func(topic string) T, set func(*Finding, T),
+) {
+	maps.DeleteFunc(l.known, func(_ string, x looked[T]) bool { return now.Sub(x.at) > trendSpan })
 	reads := 0
 	for i := range list {
 		f := &list[i]
-		if f.Kind != "breaker" && f.Kind != "topic_failing" {
+		if !about(f) {
 			continue
 		}
-		known := w.answers[f.Topic]
-		if now.Sub(known.at) >= answersEvery && reads < answersARound {
+		known := l.known[f.Topic]
+		if now.Sub(known.at) >= l.every && reads < readsARound {
 			reads++
-			known = answered{w.failures(ctx, f.Topic), now}
-			w.answers[f.Topic] = known
+			known = looked[T]{read(f.Topic), now}
+			l.known[f.Topic] = known
 		}
-		f.Answer = known.answer
+		set(f, known.value)
 	}
+}
+
+// addMore adds the endpoints' answers to findings about endpoints, and to findings about late jobs when these are
+// cleared.
+func (w *Watch) addMore(ctx context.Context, list []Finding, now time.Time) {
+	w.answers.add(list, now, func(f *Finding) bool { return f.Kind == "breaker" || f.Kind == "topic_failing" },
+		func(topic string) string { return w.failures(ctx, topic) },
+		func(f *Finding, answer string) { f.Answer = answer })
+	w.clears.add(list, now, func(f *Finding) bool { return f.Kind == "late" && f.N > 0 && w.src.Forecast != nil },
+		func(topic string) forecast.Answer { return w.src.Forecast(ctx, topic) },
+		func(f *Finding, a forecast.Answer) { f.Forecast = a })
 }
 
 // failures returns the most frequent status of the recent failed attempts, or the most frequent reason why there was
@@ -323,33 +389,4 @@ func (w *Watch) failures(ctx context.Context, topic string) (most string) {
 		}
 	}
 	return most
-}
-
-const (
-	forecastsEvery  = 10 * time.Second
-	forecastsARound = 20
-)
-
-// foreseen is the forecast of a topic at a time.
-type foreseen struct {
-	forecast.Answer
-	at time.Time
-}
-
-// addForecasts adds to findings about late jobs when they are cleared.
-func (w *Watch) addForecasts(ctx context.Context, list []Finding, now time.Time) {
-	reads := 0
-	for i := range list {
-		f := &list[i]
-		if w.src.Forecast == nil || f.Kind != "late" || f.N == 0 {
-			continue
-		}
-		known := w.clears[f.Topic]
-		if now.Sub(known.at) >= forecastsEvery && reads < forecastsARound {
-			reads++
-			known = foreseen{w.src.Forecast(ctx, f.Topic), now}
-			w.clears[f.Topic] = known
-		}
-		f.Forecast = known.Answer
-	}
 }

@@ -100,45 +100,47 @@ func TestTopicsOfOneTenantLeaveOthersTheirAlerts(t *testing.T) {
 	})
 }
 
-// Topics whose reading takes seconds are read in at most a tenth of the time. Meanwhile, earlier findings stay.
-func TestReadingTopicsTakesATenthOfTheTime(t *testing.T) {
+// Topics whose reading takes seconds, or longer than a round may take, are not read in every round, but again within 15
+// seconds, and at once when a shard is back. Meanwhile, earlier findings stay, and nothing is over.
+func TestSlowReadingPausesForSeconds(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, watch := newWorld()
-		w.active, w.slow = []string{"a"}, 2*time.Second
-		w.totals["a"] = waiting(3, time.Minute)
-		const rounds = 40
-		for range rounds {
-			list, _ := watch.Find(t.Context(), Defaults().Rules)
-			if !slices.ContainsFunc(list, func(f Finding) bool { return f.id() == "late//a" }) {
-				t.Fatalf("found %+v", list)
-			}
-			time.Sleep(defaultEvery)
-		}
-		if most := rounds * int(defaultEvery) / int(9*w.slow); w.reads > most+1 {
-			t.Errorf("%d rounds read the topic %d times", rounds, w.reads)
-		}
-	})
-}
-
-// The same applies when a round's time limit is too short for reading them.
-func TestReadingTopicsThatTimesOutTakesATenthOfTheTime(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, watch := newWorld()
-		w.active, w.slow = []string{"a"}, time.Minute
-		const rounds = 40
-		for range rounds {
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-			_, judge := watch.Find(ctx, Defaults().Rules)
-			cancel()
-			if judge(Finding{Topic: "a", Cause: Cause{Kind: "late"}}) {
-				t.Fatal("a topic that was not read has no problem")
-			}
-			time.Sleep(defaultEvery)
-		}
-		if most := rounds*int(defaultEvery+2*time.Second)/int(10*2*time.Second) + 1; w.reads > most {
-			t.Errorf("%d rounds read the topic %d times", rounds, w.reads)
-		}
-	})
+	for name, slow := range map[string]time.Duration{"slow": 2 * time.Second, "timeout": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w, watch := newWorld()
+				w.active, w.slow = []string{"a"}, slow
+				w.totals["a"] = waiting(3, time.Minute)
+				round := func() (read bool) {
+					t.Helper()
+					time.Sleep(defaultEvery)
+					before := w.reads
+					ctx, cancel := context.WithTimeout(t.Context(), findLimit)
+					defer cancel()
+					list, judge := watch.Find(ctx, Defaults().Rules)
+					isLate := slices.ContainsFunc(list, func(f Finding) bool { return f.id() == "late//a" })
+					if over := judge(Finding{Topic: "a", Cause: Cause{Kind: "late"}}); isLate != (slow < findLimit) || over && !isLate {
+						t.Fatalf("found %+v", list)
+					}
+					return w.reads > before
+				}
+				round()
+				for range 10 {
+					rounds := 1
+					for !round() {
+						rounds++
+					}
+					if pause := time.Duration(rounds) * defaultEvery; pause != readPause {
+						t.Errorf("read again after %s", pause)
+					}
+				}
+				w.shards = []ShardFinding{{Shard: "r1", Kind: "down"}}
+				round()
+				w.shards = nil
+				if !round() {
+					t.Error("not read when a shard was back")
+				}
+			})
+		})
+	}
 }

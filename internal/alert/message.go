@@ -1,6 +1,7 @@
 package alert
 
 import (
+	"cmp"
 	"html/template"
 	"slices"
 	"strings"
@@ -62,11 +63,8 @@ const maxSubjectBytes = 200
 
 // Subject returns the subject of a mail, which is also the first line of the text.
 func (m *Message) Subject() string {
-	s := m.Title
-	if s == "" {
-		s = m.Alert.Subject
-	}
-	return "[" + printable.Line(m.from()) + "] " + printable.Clip(printable.Line(s), maxSubjectBytes)
+	s := printable.Line(cmp.Or(m.Title, m.Alert.Subject))
+	return "[" + printable.Line(m.from()) + "] " + printable.Clip(s, maxSubjectBytes)
 }
 
 func (m *Message) from() string {

@@ -52,9 +52,7 @@ func (t *NotifiedAlert) past(left *Alert, now time.Time) Alert {
 }
 
 // is reports whether a is the same incident, rather than a later one about the same subject.
-func (t *NotifiedAlert) is(a *Alert) bool {
-	return t.BeganAt.Equal(a.BeganAt)
-}
+func (t *NotifiedAlert) is(a *Alert) bool { return t.BeganAt.Equal(a.BeganAt) }
 
 // news is what could be reported to a receiver now.
 type news struct {

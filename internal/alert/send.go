@@ -153,34 +153,31 @@ func (m *Mail) login(c *smtp.Client, local bool) error {
 		return errClear
 	}
 	if strings.Contains(ways, "LOGIN") && !strings.Contains(ways, "PLAIN") {
-		return c.Auth(loginAuth{m})
+		return c.Auth(passwordAuth{m, "LOGIN"})
 	}
-	return c.Auth(plainAuth{m})
+	return c.Auth(passwordAuth{m, "PLAIN"})
 }
 
-// plainAuth is the PLAIN mechanism. smtp.PlainAuth knows a server on this machine by three names only.
-type plainAuth struct{ m *Mail }
-
-func (a plainAuth) Start(*smtp.ServerInfo) (string, []byte, error) {
-	return "PLAIN", []byte("\x00" + a.m.Username + "\x00" + string(a.m.Password)), nil
+// passwordAuth is the mechanism PLAIN, as smtp.PlainAuth knows a server on this machine by three names only, or LOGIN,
+// the only one that some servers offer.
+type passwordAuth struct {
+	m   *Mail
+	way string
 }
 
-func (a plainAuth) Next(_ []byte, more bool) ([]byte, error) {
-	if more {
-		return nil, errors.New("unexpected question of the server")
+func (a passwordAuth) Start(*smtp.ServerInfo) (string, []byte, error) {
+	if a.way == "LOGIN" {
+		return a.way, nil, nil
 	}
-	return nil, nil
+	return a.way, []byte("\x00" + a.m.Username + "\x00" + string(a.m.Password)), nil
 }
 
-// loginAuth is the LOGIN mechanism, the only one that some servers offer.
-type loginAuth struct{ m *Mail }
-
-func (a loginAuth) Start(*smtp.ServerInfo) (string, []byte, error) { return "LOGIN", nil, nil }
-
-func (a loginAuth) Next(question []byte, more bool) ([]byte, error) {
+func (a passwordAuth) Next(question []byte, more bool) ([]byte, error) {
 	switch {
 	case !more:
 		return nil, nil
+	case a.way == "PLAIN":
+		return nil, errors.New("unexpected question of the server")
 	case strings.HasPrefix(strings.ToLower(string(question)), "user"):
 		return []byte(a.m.Username), nil
 	}
@@ -273,7 +270,7 @@ func SendWebhook(ctx context.Context, web *http.Client, w Webhook, m *Message) e
 	c := retryablehttp.NewClient()
 	limited := *web
 	limited.Timeout = sendTimeout
-	c.Logger, c.RetryMax, c.HTTPClient, c.ErrorHandler = nil, 1, &limited, lastAnswer
+	c.Logger, c.RetryMax, c.HTTPClient, c.ErrorHandler = nil, 1, &limited, retryablehttp.PassthroughErrorHandler
 	resp, err := c.Do(r)
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err
@@ -291,14 +288,6 @@ func SendWebhook(ctx context.Context, web *http.Client, w Webhook, m *Message) e
 		return fmt.Errorf("webhook %s answered %s, but %w", w.Name, resp.Status, err)
 	}
 	return nil
-}
-
-// lastAnswer returns the response to the last try, instead of an error without its status and text.
-func lastAnswer(resp *http.Response, err error, _ int) (*http.Response, error) {
-	if resp != nil {
-		return resp, nil
-	}
-	return nil, err
 }
 
 // refused reads the error code in the JSON of services that always answer 200.

@@ -107,6 +107,8 @@ func (s *Settings) calmFor(f *Finding) time.Duration {
 	switch {
 	case f.Kind == "paused": // the topic's state is known
 		return 0
+	case f.Kind == "refused" && f.Shard != "": // not after the shard's problem, whose end reports it
+		return 0
 	case f.Flaps:
 		return flapSpan
 	case f.Topic == "" || f.Severity == Critical:

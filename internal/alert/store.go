@@ -1,7 +1,6 @@
 package alert
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -200,11 +199,13 @@ func (s *Store) ListDeliveries(ctx context.Context, limit int) ([]Delivery, erro
 
 // Filter selects alerts.
 type Filter struct {
-	Ended  bool   // false: open ones
-	Kind   string // empty: every kind
-	Topic  string // empty: all
-	Before uint64 // older than the one with this ID; 0: all
-	Limit  int    // 0: 100
+	Ended    bool      // false: open ones
+	From, To time.Time // instead, if there is a To: those that were open at some time between them
+	Kind     string    // empty: every kind
+	Topic    string    // empty: all
+	Shard    string    // empty: all
+	Before   uint64    // older than the one with this ID; 0: all
+	Limit    int       // 0: 100
 	// May reports whether an alert is wanted; nil: all are. Limit counts those, among the newest readMost.
 	May func(*Alert) bool
 }
@@ -215,13 +216,12 @@ type listedRow struct {
 	Handled Handling `gorm:"embedded;embeddedPrefix:handled_"`
 }
 
-// ListAlerts returns open alerts, most severe first, or ended ones, newest first.
-func (s *Store) ListAlerts(ctx context.Context, f Filter) (list []Alert, err error) {
-	most := f.Limit
-	if f.May == nil && most <= database.MaxLimit {
-		return s.page(ctx, f)
+// ListAlerts returns open alerts, most severe first, or else the newest first.
+func (s *Store) ListAlerts(ctx context.Context, f Filter) ([]Alert, error) {
+	list, most := []Alert{}, max(f.Limit, database.Limit(f.Limit))
+	if f.May != nil {
+		f.Limit = database.MaxLimit
 	}
-	f.Limit = database.MaxLimit
 	for range readMost / database.MaxLimit {
 		some, err := s.page(ctx, f)
 		if err != nil {
@@ -232,12 +232,12 @@ func (s *Store) ListAlerts(ctx context.Context, f Filter) (list []Alert, err err
 				list = append(list, some[i])
 			}
 		}
-		if len(some) < f.Limit || len(list) == most {
+		if len(some) < database.Limit(f.Limit) || len(list) == most {
 			break
 		}
-		f.Before = slices.MinFunc(some, func(a, b Alert) int { return cmp.Compare(a.ID, b.ID) }).ID
+		f.Before = some[len(some)-1].ID
 	}
-	if !f.Ended {
+	if !f.Ended && f.To.IsZero() {
 		slices.SortFunc(list, WorstFirst)
 	}
 	return list, nil
@@ -245,6 +245,7 @@ func (s *Store) ListAlerts(ctx context.Context, f Filter) (list []Alert, err err
 
 func (f *Filter) may(a *Alert) bool { return f.May == nil || f.May(a) }
 
+// page returns the newest alerts.
 func (s *Store) page(ctx context.Context, f Filter) ([]Alert, error) {
 	rows, err := database.List[listedRow](ctx, s.db, f.query)
 	list := make([]Alert, len(rows))
@@ -254,9 +255,6 @@ func (s *Store) page(ctx context.Context, f Filter) ([]Alert, error) {
 			list[i].Handling = row.Handled
 		}
 	}
-	if !f.Ended {
-		slices.SortFunc(list, WorstFirst)
-	}
 	return list, err
 }
 
@@ -264,16 +262,18 @@ func (f Filter) query(tx *gorm.DB) *gorm.DB {
 	q := tx.Table("alerts").Select("alerts.*, handled_alert, handled_by, handled_why, handled_at, handled_until").
 		Joins("LEFT JOIN alert_handled ON alert_handled.alert_key = alerts.alert_key").
 		Order("id DESC").Limit(database.Limit(f.Limit))
-	if f.Ended {
+	switch {
+	case !f.To.IsZero():
+		q = q.Where("began_at < ? AND (open_key IS NOT NULL OR ended_at > ?)", f.To.UTC(), f.From.UTC())
+	case f.Ended:
 		q = q.Where("open_key IS NULL")
-	} else {
+	default:
 		q = q.Where("open_key IS NOT NULL")
 	}
-	if f.Kind != "" {
-		q = q.Where("kind = ?", f.Kind)
-	}
-	if f.Topic != "" {
-		q = q.Where("topic = ?", f.Topic)
+	for column, value := range map[string]string{"kind": f.Kind, "topic": f.Topic, "shard": f.Shard} {
+		if value != "" {
+			q = q.Where(column+" = ?", value)
+		}
 	}
 	if f.Before > 0 {
 		q = q.Where("id < ?", f.Before)

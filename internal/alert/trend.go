@@ -171,6 +171,7 @@ func (w *Watch) read(
 	for some := range slices.Chunk(names, topicsAtOnce) {
 		totals, readErr := w.src.Queue.Totals(ctx, some)
 		err = cmp.Or(err, readErr)
+		w.addDeaths(totals, readErr)
 		if err == nil {
 			w.addToTrends(some, totals, now)
 		}
@@ -189,7 +190,7 @@ func (w *Watch) read(
 	}
 	switch {
 	case all:
-		w.swept = now
+		w.swept, w.counted = now, true
 		if w.completeSince.IsZero() {
 			w.completeSince = now
 		}
@@ -202,6 +203,7 @@ func (w *Watch) read(
 func (w *Watch) forgetTrends(now time.Time) {
 	known := w.src.Snapshot().Topics
 	maps.DeleteFunc(w.trends, func(name string, t *trend) bool { return known.Get(name) == nil || t.over(now) })
+	maps.DeleteFunc(w.diedOn, func(name string, _ map[string]int64) bool { return known.Get(name) == nil })
 }
 
 func (w *Watch) addToTrends(names []string, read map[string]observe.TopicTotals, now time.Time) {

@@ -11,6 +11,7 @@ import (
 	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/observe/activity"
 	"github.com/wakecall/wakecall/internal/observe/forecast"
+	"github.com/wakecall/wakecall/internal/observe/refusals"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/store"
 )
@@ -21,6 +22,7 @@ type Queue interface {
 	Counts(ctx context.Context) (map[string]store.Stats, error)
 	Totals(ctx context.Context, topics []string) (map[string]observe.TopicTotals, error)
 	TopicLimits(ctx context.Context, topics []string) (map[string]observe.TopicLimits, error)
+	LastDead(ctx context.Context, topic string, limit int) ([]store.Job, error)
 }
 
 // Activity is the part of an activity.Reader that a Watch needs.
@@ -40,6 +42,9 @@ type Sources struct {
 	Unknown func(context.Context) (map[string]int64, error)
 	Journal func() error // an error if part of it cannot be written
 	Shards  func() []ShardFinding
+	// Refused returns the last streak of refused pushes; nil: they are not counted.
+	Refused func(context.Context) (refusals.Streak, error)
+	Deaths  func(context.Context) []Finding // about processes of this host; nil: none is known
 
 	// Forecast says when the waiting jobs of a topic are cleared; nil: alerts do not say it.
 	Forecast func(ctx context.Context, topic string) forecast.Answer
@@ -62,12 +67,15 @@ type Watch struct {
 	src    Sources
 	trends map[string]*trend    // by topic
 	found  map[string]time.Time // when each finding was last found, at most trendSpan ago
-	died   map[string]int64     // the stored counts of deaths; nil before the first read
+	died   map[string]int64     // the stored counts of deaths; nil before the first are stored
+
+	diedOn  map[string]map[string]int64 // by topic and shard: how many jobs died
+	counted bool                        // all shards have counted them
 
 	judged  judgement
-	answers map[string]answered // by topic
-	clears  map[string]foreseen // by topic
-	outage  time.Time           // when a shard was last found down
+	answers lookup[string] // what the topic's endpoint answered recently
+	clears  lookup[forecast.Answer]
+	outage  time.Time // when a shard was last found down
 
 	began         time.Time // the first round
 	swept         time.Time // when all topics were last checked for ready jobs; zero: checked by the next round
@@ -75,6 +83,9 @@ type Watch struct {
 	registryAway  time.Time // since when the registry's database has been unavailable
 	unknown       []Finding // topics, as last found
 	unknownAsked  time.Time
+	refusedBy     string // the shard whose alert says how many pushes were refused; empty: an alert of their own
+	dying         []Finding
+	dyingAsked    time.Time
 }
 
 // manyTopics is the kind of the finding that counts the topics without their own alert.
@@ -101,8 +112,11 @@ const (
 
 // NewWatch returns a Watch.
 func NewWatch(s Sources) *Watch {
-	return &Watch{src: s, trends: map[string]*trend{}, found: map[string]time.Time{}, answers: map[string]answered{},
-		clears: map[string]foreseen{}}
+	return &Watch{src: s, trends: map[string]*trend{}, found: map[string]time.Time{},
+		diedOn:  map[string]map[string]int64{},
+		answers: lookup[string]{answersEvery, map[string]looked[string]{}},
+		clears:  lookup[forecast.Answer]{forecastsEvery, map[string]looked[forecast.Answer]{}},
+	}
 }
 
 // Find makes a round and returns the findings, and a Judge for this round.
@@ -118,17 +132,18 @@ func (w *Watch) Find(ctx context.Context, r Rules) ([]Finding, Judge) {
 			down[f.Shard], w.outage = down[f.Shard] || f.Kind == "shard_down", now
 		}
 	}
-	if now.Sub(w.judged.at) >= pauseShare*w.judged.took {
+	if now.Sub(w.judged.at) >= w.judged.pause || !maps.Equal(w.judged.down, down) {
 		w.judged = w.topics(ctx, r, now)
+		w.judged.down = down
 	}
 	unknown := w.judged.unknown
+	refused, err := w.refused(ctx, list, now)
+	unknown["refused"] = err != nil
+	list = append(append(list, refused...), w.deaths(ctx, now)...)
 	byOutage := func(f Finding) bool { return w.byOutage(&f, now) }
 	topics := slices.DeleteFunc(slices.Clone(w.judged.found), byOutage)
 	list = append(list, w.bound(topics, now)...)
-	w.addAnswers(ctx, list, now)
-	w.addForecasts(ctx, list, now)
-	maps.DeleteFunc(w.answers, func(_ string, a answered) bool { return now.Sub(a.at) > trendSpan })
-	maps.DeleteFunc(w.clears, func(_ string, f foreseen) bool { return now.Sub(f.at) > trendSpan })
+	w.addMore(ctx, list, now)
 	maps.DeleteFunc(w.found, func(_ string, at time.Time) bool { return now.Sub(at) > trendSpan })
 	for _, f := range list {
 		w.found[f.id()] = now
@@ -159,15 +174,17 @@ func (w *Watch) byOutage(f *Finding, now time.Time) bool {
 type judgement struct {
 	found   []Finding
 	unknown map[string]bool // kinds of causes that could not be judged
+	down    map[string]bool // the shards that were down
 	at      time.Time
-	took    time.Duration // set only if reading took long
+	pause   time.Duration // before the next one
 }
 
 // With 100,000 topics whose jobs are called, reading the topics takes seconds. After such a round, they are not read
-// again for pauseShare times its duration, even if it timed out before all were read.
+// again for pauseShare times its duration or readPause, even if it timed out before all were read.
 const (
 	quickRead  = 500 * time.Millisecond
 	pauseShare = 9
+	readPause  = 15 * time.Second
 )
 
 // topics judges the topics.
@@ -188,11 +205,11 @@ func (w *Watch) topics(ctx context.Context, r Rules, now time.Time) judgement {
 	late, lateErr := w.late(ctx, r, names, ready, now)
 	lost, lostErr := w.unknownTopics(ctx, r, now)
 	failed := !complete || cmp.Or(brokenErr, lateErr, lostErr) != nil
-	j := judgement{found: slices.Concat(list, broken, late, lost), at: now, unknown: map[string]bool{
+	j := judgement{found: slices.Concat(list, broken, late, lost), at: time.Now(), unknown: map[string]bool{
 		"breaker": brokenErr != nil, "late": lateErr != nil, "topic_unknown": lostErr != nil, manyTopics: failed,
 	}}
-	if took := time.Since(now); took > quickRead && (!failed || ctx.Err() != nil) {
-		j.took = took
+	if took := j.at.Sub(now); took > quickRead && (!failed || ctx.Err() != nil) {
+		j.pause = min(readPause, pauseShare*took)
 	}
 	return j
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/observe/activity"
+	"github.com/wakecall/wakecall/internal/observe/refusals"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/store"
@@ -33,6 +34,8 @@ type world struct {
 	told    map[string]int64
 	last    []activity.Attempt // nil: one died, one was delivered
 	lost    error              // of the registry
+	refused refusals.Streak
+	unread  error // of refused
 }
 
 func (w *world) Active(context.Context, time.Time) ([]string, error) { return w.active, w.err }
@@ -52,16 +55,19 @@ func (w *world) Totals(ctx context.Context, names []string) (map[string]observe.
 		return nil, ctx.Err()
 	case <-time.After(w.slow):
 	}
-	if w.err != nil {
-		return map[string]observe.TopicTotals{
-			"a": {Total: observe.Totals{Pushed: 3, Died: 1}},
-		}, w.err // findings of the other shards
-	}
-	return w.totals, nil
+	return w.totals, w.err
 }
 
 func (w *world) TopicLimits(context.Context, []string) (map[string]observe.TopicLimits, error) {
 	return w.limits, w.err
+}
+
+func (w *world) LastDead(_ context.Context, topic string, limit int) (list []store.Job, _ error) {
+	for i := range limit {
+		list = append(list, store.Job{Topic: topic, ID: fmt.Sprint(i),
+			History: []store.Attempt{{Error: "timed out"}, {Error: "the endpoint answered 500"}}})
+	}
+	return list, nil
 }
 
 func (w *world) Attempts(context.Context, string, int) ([]activity.Attempt, error) {
@@ -102,7 +108,7 @@ func (w *world) watch() *Watch {
 			return &registry.Snapshot{Topics: registry.NewTopics(slices.Collect(maps.Values(w.topics))...)}
 		}, RegistryUp: func() bool { return w.up },
 		Journal: func() error { return w.journal }, Shards: func() []ShardFinding { return w.shards },
-		ClaimDeaths: w.ClaimDeaths,
+		Refused: func(context.Context) (refusals.Streak, error) { return w.refused, w.unread }, ClaimDeaths: w.ClaimDeaths,
 	})
 }
 

@@ -73,9 +73,8 @@ func Apply(
 // find returns the jobs of refs that have not finished. Shards that do not answer count as without jobs, except one.
 func find(ctx context.Context, q Queue, refs []store.Ref, except string) ([]*store.Job, error) {
 	jobs, err := store.Live(q.Find(ctx, refs))
-	partial, ok := errors.AsType[*queue.PartialError](err)
 	_, away := errors.AsType[*store.UnavailableError](err)
-	if ok && away && !slices.Contains(partial.Shards, except) {
+	if queue.IsPartial(err) && away && !slices.Contains(queue.Missing(err), except) {
 		return jobs, nil
 	}
 	return jobs, err

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/wakecall/wakecall/internal/pause"
 )
 
 const (
@@ -48,10 +50,8 @@ func (w *work) pause(ctx context.Context, d time.Duration) error {
 		if left <= 0 {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, min(left, checkInEvery)) {
 			return ctx.Err()
-		case <-time.After(min(left, checkInEvery)):
 		}
 	}
 }
@@ -77,10 +77,8 @@ func (w *work) end(ctx context.Context, err error) (stored bool) {
 		if stored {
 			return true
 		}
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, w.runner.wait) {
 			return false
-		case <-time.After(w.runner.wait):
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/wakecall/wakecall/internal/callback/wire"
 	"github.com/wakecall/wakecall/internal/log/printable"
+	"github.com/wakecall/wakecall/internal/pause"
 )
 
 // Options of a Caller.
@@ -90,7 +91,7 @@ func (c *Caller) Do(ctx context.Context, e *Endpoint, r *Request) (o Outcome) {
 		return o
 	}
 	for calls := 1; ; calls++ {
-		if wait, repeat := e.form.Repeat(calls, &o); !repeat || !pause(ctx, wait) {
+		if wait, repeat := e.form.Repeat(calls, &o); !repeat || !pause.For(ctx, wait) {
 			return o
 		}
 		o = c.try(ctx, cancel, stopping, e, r, &m, o.StartedAt)
@@ -130,16 +131,6 @@ func (c *Caller) judge(o *Outcome, stopping <-chan struct{}, e *Endpoint, r *Req
 		defer e.retryIf.turn.wait(stopping, c.costly)()
 	}
 	o.judge(e, resp)
-}
-
-// pause waits for d, and reports whether ctx still has time left.
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
 }
 
 // send makes the request. It repeats it once if the request did not reach the endpoint.

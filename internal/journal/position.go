@@ -95,30 +95,6 @@ func (p Position) Equal(q Position) bool {
 	})
 }
 
-// Earlier returns the earlier of two positions in the same journal, day by day.
-func (p Position) Earlier(q Position) Position {
-	if len(q) > 0 && (len(p) == 0 || q[0].day.Before(p[0].day)) {
-		p, q = q, p
-	}
-	var out Position
-	for _, a := range p { // the position that goes back further
-		switch i := slices.IndexFunc(q, func(b dayEnd) bool { return b.day.Equal(a.day) }); {
-		case i >= 0:
-			out = append(out, dayEnd{a.day, earlier(a.requests, q[i].requests), earlier(a.attempts, q[i].attempts)})
-		case q.isAfter(a.day):
-			out = append(out, a)
-		} // files of other days are read whole
-	}
-	return out
-}
-
 // isAfter reports whether the position is after all of a day's lines. A position with fewer days was taken when no
 // older ones existed: a clock that was set back may have begun such a day since.
 func (p Position) isAfter(day time.Time) bool { return len(p) == positionDays && day.Before(p[0].day) }
-
-func earlier(a, b int64) int64 {
-	if a < 0 || b < 0 { // a plain file is older than a packed one, and a longer packed one has more lines
-		return max(a, b)
-	}
-	return min(a, b)
-}

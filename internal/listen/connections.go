@@ -63,9 +63,21 @@ func Limit(l net.Listener, srv *http.Server, most int, quiet time.Duration) net.
 	return conns
 }
 
+// HalfConn is a connection whose sending half can be closed, as far as what it wraps allows it.
+type HalfConn struct{ net.Conn }
+
+// CloseWrite lets net/http end an answer before the client has sent its whole request, without a reset, which could
+// discard the answer at the client.
+func (c HalfConn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
+
 // limitedConn is an accepted connection.
 type limitedConn struct {
-	net.Conn
+	HalfConn
 	listener  *limited
 	busy      atomic.Int32 // current requests
 	quiet     atomic.Int64 // when its last request ended, or it was accepted, see limited.now
@@ -81,7 +93,7 @@ func (l *limited) Accept() (net.Conn, error) {
 		l.noteEnd()
 		return nil, err
 	}
-	c := &limitedConn{Conn: accepted, listener: l}
+	c := &limitedConn{HalfConn: HalfConn{accepted}, listener: l}
 	c.quiet.Store(l.now())
 	l.mu.Lock()
 	l.conns[c] = struct{}{}
@@ -235,13 +247,4 @@ func (c *limitedConn) Close() error {
 		c.listener.tick()
 	})
 	return c.Conn.Close()
-}
-
-// CloseWrite lets net/http end an answer before the client has sent its whole request, without a reset, which could
-// discard the answer at the client.
-func (c *limitedConn) CloseWrite() error {
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite()
-	}
-	return nil
 }

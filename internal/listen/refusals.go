@@ -26,23 +26,15 @@ func (l refusals) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return refusingConn{c, l.refuse}, nil
+	return refusingConn{HalfConn{c}, l.refuse}, nil
 }
 
 type refusingConn struct {
-	net.Conn
+	HalfConn
 	refuse Refusal
 }
 
 func (c refusingConn) Write(b []byte) (int, error) { return c.refuse.write(c.Conn, b) }
-
-// CloseWrite is for net/http. limitedConn also calls it, and explains why.
-func (c refusingConn) CloseWrite() error {
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite()
-	}
-	return nil
-}
 
 // refusingTLS does the same inside TLS.
 type refusingTLS struct {

@@ -11,19 +11,19 @@ import (
 )
 
 // Totals counts what happened to a topic's jobs. The scripts count each event in the step that causes it, so at any
-// instant Pushed = Delivered + Deleted + Dropped + Replaced + the live jobs.
+// instant Pushed = Delivered + Deleted + Dropped + Replaced + the live jobs. The history stores it, with short names.
 type Totals struct {
-	Pushed    int64 // accepted, including those that replaced another
-	Delivered int64
-	Failed    int64 // attempts
-	Retried   int64 // failed attempts that were followed by another
-	Snoozed   int64 // attempts that asked to be called again later
-	Deleted   int64 // before they were delivered or died
-	Died      int64 // out of attempts, gone or expired
-	Expired   int64 // of these, expired ones
-	Redriven  int64 // dead jobs made ready again
-	Dropped   int64 // dead jobs deleted
-	Replaced  int64
+	Pushed    int64 `json:"p,omitempty"` // accepted, including those that replaced another
+	Delivered int64 `json:"d,omitempty"`
+	Failed    int64 `json:"f,omitempty"` // attempts
+	Retried   int64 `json:"r,omitempty"` // failed attempts that were followed by another
+	Snoozed   int64 `json:"s,omitempty"` // attempts that asked to be called again later
+	Deleted   int64 `json:"x,omitempty"` // before they were delivered or died
+	Died      int64 `json:"k,omitempty"` // out of attempts, gone or expired
+	Expired   int64 `json:"e,omitempty"` // of these, expired ones
+	Redriven  int64 `json:"v,omitempty"` // dead jobs made ready again
+	Dropped   int64 `json:"o,omitempty"` // dead jobs deleted
+	Replaced  int64 `json:"y,omitempty"`
 }
 
 // Counters returns the counters in the order of totalNames.
@@ -60,6 +60,7 @@ type TopicTotals struct {
 	Total Totals
 	Today Totals            // since midnight, UTC, by Redis's clock
 	Days  map[string]Totals // earlier days on which something happened, as 20060102; at most the last 40
+	Died  map[string]int64  // Total.Died by the shard that counts it, if any
 	store.Stats
 }
 
@@ -74,7 +75,14 @@ func (q Figures) Totals(ctx context.Context, topics []string) (map[string]TopicT
 		return b.Stats(ctx, some, true, func(topic string, st store.Stats, totals any, now time.Time) error {
 			t := sum[topic]
 			t.Stats.Add(st)
+			earlier := t.Total.Died
 			err := t.read(now, totals)
+			if n := t.Total.Died - earlier; n > 0 {
+				if t.Died == nil {
+					t.Died = map[string]int64{}
+				}
+				t.Died[b.Name()] += n
+			}
 			sum[topic] = t
 			return err
 		})

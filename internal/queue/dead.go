@@ -7,6 +7,19 @@ import (
 	"github.com/wakecall/wakecall/internal/store"
 )
 
+// LastDead returns up to limit dead jobs of a topic as List does, but the last to die first. With a *PartialError they
+// are from the shards that answered.
+func (q *Queue) LastDead(ctx context.Context, topic string, limit int) ([]store.Job, error) {
+	var jobs []store.Job
+	err := q.Shards.EachTopic([]string{topic}, 1, func(b *store.Bucket, _ []string) error {
+		some, _, err := b.List(ctx, topic, store.Dead, store.FromLast, limit, "")
+		jobs = append(jobs, some...)
+		return err
+	})
+	slices.SortStableFunc(jobs, func(a, b store.Job) int { return b.DeadAt.Compare(a.DeadAt) })
+	return jobs[:min(limit, len(jobs))], err
+}
+
 // EndDead redrives or deletes dead jobs of a topic, or of all topics of a namespace: those of c.IDs, or without these
 // the oldest of each shard and topic, up to c.Limit. It returns their number, and skips ids of jobs that are not dead.
 func (q *Queue) EndDead(ctx context.Context, c store.DeadCall) (int, error) {

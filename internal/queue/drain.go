@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/wakecall/wakecall/internal/pause"
 	"github.com/wakecall/wakecall/internal/store"
 )
 
@@ -95,10 +96,8 @@ func (m *mover) all(ctx context.Context, b *store.Bucket, topic string, state st
 			return nil
 		}
 		cursor = next
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, min(time.Since(began), time.Second)) {
 			return ctx.Err()
-		case <-time.After(min(time.Since(began), time.Second)):
 		}
 	}
 }

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -10,15 +11,39 @@ import (
 
 // Push stores one job.
 func (q *Queue) Push(ctx context.Context, p store.Push) store.Result {
-	p.Via = store.ViaOf(ctx)
-	push := []store.Push{p}
+	return q.PushBatch(ctx, []store.Push{p})[0]
+}
+
+// PushBatch stores jobs; each has its own outcome. A job goes to its home shard, or to the next in its order that
+// accepts it.
+func (q *Queue) PushBatch(ctx context.Context, pushes []store.Push) []store.Result {
+	results := q.Try(ctx, pushes)
+	q.Refused(pushes, results)
+	return results
+}
+
+// Try is PushBatch for a caller that may accept what the shards refuse. It must call Refused afterwards.
+func (q *Queue) Try(ctx context.Context, pushes []store.Push) []store.Result {
+	pushes = store.WithVia(ctx, pushes)
 	shards := *q.Shards.all.Load()
-	if len(shards) != 1 || shards[0].State() != "active" || validatePush(&p) != nil {
-		return q.PushBatch(ctx, push)[0]
+	if len(pushes) != 1 || len(shards) != 1 || shards[0].State() != "active" || validatePush(&pushes[0]) != nil {
+		return q.pushAfterCompare(ctx, pushes, func(list []store.Push) []store.Result { return q.pushBatch(ctx, list) })
 	}
-	return q.pushAfterCompare(ctx, push, func(push []store.Push) []store.Result {
-		return q.destination(shards[0], p.Topic).push(ctx, push)
-	})[0]
+	return q.pushAfterCompare(ctx, pushes, func(push []store.Push) []store.Result {
+		return q.destination(shards[0], push[0].Topic).push(ctx, push)
+	})
+}
+
+// Refused calls Options.Refused for the pushes that were not accepted.
+func (q *Queue) Refused(pushes []store.Push, results []store.Result) {
+	for i := range results {
+		if results[i].Err == nil || q.opts.Refused == nil {
+			continue
+		}
+		if un, ok := errors.AsType[*store.UnavailableError](results[i].Err); ok && !un.Stored {
+			q.opts.Refused(pushes[i].Topic, un.Reason)
+		}
+	}
 }
 
 // validatePush returns an error if a push cannot be stored.

@@ -10,13 +10,6 @@ import (
 	"github.com/wakecall/wakecall/internal/store"
 )
 
-// PushBatch stores jobs; each has its own outcome. A job goes to its home shard, or to the next in its order that
-// accepts it.
-func (q *Queue) PushBatch(ctx context.Context, pushes []store.Push) []store.Result {
-	push := func(list []store.Push) []store.Result { return q.pushBatch(ctx, list) }
-	return q.pushAfterCompare(ctx, store.WithVia(ctx, pushes), push)
-}
-
 func (q *Queue) pushBatch(ctx context.Context, pushes []store.Push) []store.Result {
 	b := &pushBatch{
 		q: q, began: time.Now(), pushes: pushes, results: make([]store.Result, len(pushes)),

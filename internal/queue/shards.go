@@ -281,11 +281,16 @@ func (e *PartialError) Error() string {
 
 func (e *PartialError) Unwrap() error { return e.Err }
 
-// IsPartial reports whether an error means that the answer is without some shards.
-func IsPartial(err error) bool {
-	var partial *PartialError
-	return errors.As(err, &partial)
+// Missing returns the shards that are missing in an answer.
+func Missing(err error) []string {
+	if partial, ok := errors.AsType[*PartialError](err); ok {
+		return partial.Shards
+	}
+	return nil
 }
+
+// IsPartial reports whether an error means that the answer is without some shards.
+func IsPartial(err error) bool { return errors.As(err, new(*PartialError)) }
 
 // each asks shards, also after an error. It returns errors as a *PartialError.
 func each(list []*store.Shard, ask func(*store.Shard) error) error {

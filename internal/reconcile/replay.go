@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/wakecall/wakecall/internal/pause"
 	"github.com/wakecall/wakecall/internal/store"
 )
 
@@ -130,10 +131,8 @@ func (t *target) replayTwice(ctx context.Context, s *selection, f *index, r *Rep
 		return err
 	}
 	if second.missing = first.found; len(second.missing) > 0 {
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, lineDelay) {
 			return ctx.Err()
-		case <-time.After(lineDelay):
 		}
 	}
 	return second.replayOnce(ctx, s, f, r)

@@ -26,19 +26,14 @@ func NewSpooledQueue(q *queue.Queue, s *Spool, accepting func() error) *SpooledQ
 
 // Push pushes p, and spools it if no shard accepts it.
 func (q *SpooledQueue) Push(ctx context.Context, p store.Push) store.Result {
-	r := q.Queue.Push(ctx, p)
-	if r.Err == nil {
-		return r
-	}
-	results := []store.Result{r}
-	q.keep(ctx, []store.Push{p}, results)
-	return results[0]
+	return q.PushBatch(ctx, []store.Push{p})[0]
 }
 
 // PushBatch pushes jobs, and spools those that no shard accepts.
 func (q *SpooledQueue) PushBatch(ctx context.Context, pushes []store.Push) []store.Result {
-	results := q.Queue.PushBatch(ctx, pushes)
+	results := q.Try(ctx, pushes)
 	q.keep(ctx, pushes, results)
+	q.Refused(pushes, results)
 	return results
 }
 

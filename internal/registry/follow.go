@@ -9,6 +9,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/wakecall/wakecall/internal/pause"
 	"github.com/wakecall/wakecall/internal/registry/database"
 )
 
@@ -97,10 +98,8 @@ func (r *Registry) Refresh(ctx context.Context) {
 	if !r.Up() || r.refreshed.After(came) {
 		return
 	}
-	select {
-	case <-ctx.Done():
+	if !pause.For(ctx, time.Until(r.refreshed.Add(refreshEvery))) {
 		return
-	case <-time.After(time.Until(r.refreshed.Add(refreshEvery))):
 	}
 	r.refreshed = time.Now()
 	// A caller that leaves must not end the poll that the others wait for.

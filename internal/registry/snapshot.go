@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/disk"
+	"github.com/wakecall/wakecall/internal/pause"
 )
 
 // The snapshot is written to its file at most once per keepEvery, so many changes cost one write. A large one is
@@ -38,10 +39,8 @@ func (r *Registry) keepOn(ctx context.Context) {
 			return
 		case <-r.unkept:
 		}
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, r.keepAlone()) {
 			return
-		case <-time.After(r.keepAlone()):
 		}
 	}
 }

@@ -20,8 +20,9 @@ func TestTokensThatATokenMadeCountWithIt(t *testing.T) {
 		{add(4, "shop.*", RightConsume), 2},
 		{add(5, "shop.orders", RightConsume), 2},
 		{add(6, "bank.orders", RightConsume), 3},
-		{add(7, "bank.orders", RightPush), 7}, // more than 3 allows
-		{add(8, "other", RightConsume), 8},
+		{add(7, "bank.orders", RightPush), 7},           // more than 3 allows
+		{add(8, "other.*", RightPush, RightConsume), 8}, // may not make tokens
+		{add(9, "other.orders", RightConsume), 9},
 	} {
 		if got := s.Tenant(c.token); got != c.tenant {
 			t.Errorf("token %d counts with %d, want %d", c.token.ID, got, c.tenant)

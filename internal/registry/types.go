@@ -61,11 +61,28 @@ func RightsOf(names []string) []Right {
 type Token struct {
 	ID        uint64     `json:"id"`
 	Name      string     `json:"name"`
-	Hash      string     `json:"hash"` // hex SHA-256 of the token
+	Hash      string     `json:"hash,omitempty"` // hex SHA-256 of the token
 	Rights    []Right    `json:"rights"`
 	Topics    []string   `json:"topics"` // patterns: *, shop.*, shop.orders
 	CreatedAt time.Time  `json:"created_at"`
 	ExpiresAt *time.Time `json:"expires_at"` // nil: never
+}
+
+// ShownToken is a token as the API and the command line show it.
+type ShownToken struct {
+	Token                 // without its hash
+	LastUsedAt *time.Time `json:"last_used_at"`
+	Secret     string     `json:"token,omitempty"` // only of a new one
+}
+
+// Shown returns the token for people; used is when it was last used.
+func (t *Token) Shown(used time.Time) ShownToken {
+	shown := ShownToken{Token: *t}
+	shown.Hash = ""
+	if !used.IsZero() {
+		shown.LastUsedAt = &used
+	}
+	return shown
 }
 
 // Allows reports whether the token grants a right on a topic.

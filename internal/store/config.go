@@ -29,6 +29,9 @@ type Options struct {
 	// Accepted is called with every batch of pushes that a shard answered, before their callers get the answer: an
 	// error fails all pushes that were stored. It may be called from several goroutines.
 	Accepted func([]Push, []Result) error
+	// Refused is called with the topic of each push that is answered with an UnavailableError, and its reason, unless
+	// the job is stored. It must return at once. nil: they are not counted.
+	Refused func(topic, reason string)
 	// Changed is called with every other accepted change of jobs, after it was made and before its caller is
 	// answered: an error becomes the caller's. It may be called from several goroutines.
 	Changed func(ChangeKind, []Job) error

@@ -230,14 +230,16 @@ type jobCount struct {
 
 const (
 	countCheap = 20 * time.Millisecond // if counting takes no longer, count each time
-	countShare = 20                    // otherwise spend at most this part of the time on it
+	countShare = 20                    // otherwise spend at most this part of the time on it, but
+	countPause = 15 * time.Second      // count again after this time: a shard that was slow once may be fast
 )
 
 // countJobs counts the jobs of the shard. With many topics it may return an older count, up to a multiple of the time
 // that counting took, unless the shard is draining: a draining shard may be removed once it has no jobs.
 func (s *Shard) countJobs(ctx context.Context, h *ShardHealth) error {
 	c := s.counted.Load()
-	if c == nil || s.State() != "active" || c.took <= countCheap || time.Since(c.at) >= countShare*c.took {
+	if c == nil || s.State() != "active" || c.took <= countCheap ||
+		time.Since(c.at) >= min(countPause, countShare*c.took) {
 		c = &jobCount{at: time.Now()}
 		if err := s.jobs(ctx, c); err != nil {
 			return err

@@ -19,6 +19,9 @@ var InnerCursor = regexp.MustCompile(
 // misread and return a page of other jobs.
 var CursorsOf = map[State]string{Delayed: "df", Ready: "r", Running: "u", Dead: "x", Finished: "o"}
 
+// FromLast is an inner cursor that lists dead jobs from the last to die, and has no next page.
+const FromLast = "last"
+
 // List calls the list script. prefix is the beginning of the ids of finished jobs.
 func (b *Bucket) List(
 	ctx context.Context, topic string, state State, inner string, limit int, prefix string,

@@ -392,6 +392,28 @@ func TestAFullRedisRefusesPushesAndDrains(t *testing.T) {
 	f.stats("t", 5, 40, 0, 0)
 }
 
+// TestRefusedPushesAreCounted: those of each topic with their reason, but not those that are answered otherwise.
+func TestRefusedPushesAreCounted(t *testing.T) {
+	f := newFixture(t)
+	var refused []string
+	q := open(store.Options{Refused: func(topic, reason string) { refused = append(refused, topic+" "+reason) }})
+	t.Cleanup(func() { _ = q.Close() })
+	q.Push(f.ctx, store.Push{Topic: "t", ID: "none"}) // there is no shard
+	if err := q.Shards.Set([]store.ShardConfig{{Name: f.s.Name(), URL: f.s.URLForTest(), State: "active"}}); err != nil {
+		t.Fatal(err)
+	}
+	list := []store.Push{{Topic: "t", ID: "1"}, {Topic: "u", ID: "2"}, {Topic: "t", ID: "3", Delay: 2 * store.MaxDelay}}
+	wait.For(t, "the shard to accept pushes", func() bool { return q.PushBatch(f.ctx, list)[0].Err == nil })
+	q.Push(f.ctx, store.Push{Topic: "t", ID: "1", OnDuplicate: store.Refuse})
+	refused = slices.DeleteFunc(refused, func(r string) bool { return strings.HasSuffix(r, " down") })
+	f.s.Redis().ConfigSet(f.ctx, "maxmemory", "1")
+	q.PushBatch(f.ctx, []store.Push{{Topic: "t", ID: "4"}, {Topic: "u", ID: "5"}})
+	q.Push(f.ctx, store.Push{Topic: "u", ID: "6"})
+	if !slices.Equal(refused, []string{"t full", "u full", "u full"}) {
+		t.Errorf("refused: %q", refused)
+	}
+}
+
 // The limits of all topics are set again after a server that lost them is back.
 func TestLimitsOfTopicsFollow(t *testing.T) {
 	f := newFixture(t)

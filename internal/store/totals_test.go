@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -260,6 +261,51 @@ func TestAShardThatIsDownLeavesTheOthersNumbers(t *testing.T) {
 	if !queue.IsPartial(err) || totals["t"].Total.Pushed != on["b"] {
 		t.Errorf("totals %+v, %v", totals["t"], err)
 	}
+}
+
+// TestDeadJobsAreKnownByShard: how many died in each shard, and which died last in any, also while one is down.
+func TestDeadJobsAreKnownByShard(t *testing.T) {
+	urlA, server := startRedis(t)
+	urlB, _ := startRedis(t)
+	q := open(store.Options{})
+	t.Cleanup(func() { _ = q.Close() })
+	shards := []store.ShardConfig{{Name: "a", URL: urlA, State: "active"}, {Name: "b", URL: urlB, State: "active"}}
+	if err := q.Shards.Set(shards); err != nil {
+		t.Fatal(err)
+	}
+	f, died := &fixture{T: t, ctx: t.Context(), q: q}, map[string]int64{}
+	var last []string
+	for i := range 20 {
+		r := f.push("t", fmt.Sprint(i), 0)
+		f.b = q.Shards.Named(r.Job.Shard).Buckets()[0]
+		f.settle(store.Bury, func(s *store.End) { s.Attempt.Error = "no " + s.Lease.ID }, f.reserve(1)...)
+		died[r.Job.Shard]++
+		if last = append(last, fmt.Sprint(i)); i == 9 {
+			last = nil
+		}
+	}
+	slices.Reverse(last)
+	check := func(partial bool, want []string) {
+		t.Helper()
+		totals, err := f.figures().Totals(t.Context(), []string{"t"})
+		if queue.IsPartial(err) != partial || !maps.Equal(totals["t"].Died, died) {
+			t.Errorf("died %v, %v; want %v", totals["t"].Died, err, died)
+		}
+		jobs, err := f.q.LastDead(t.Context(), "t", 10)
+		var ids []string
+		for _, j := range jobs {
+			if ids = append(ids, j.ID); j.History[0].Error != "no "+j.ID {
+				t.Errorf("a dead job is %+v", j)
+			}
+		}
+		if queue.IsPartial(err) != partial || want != nil && !slices.Equal(ids, want) {
+			t.Errorf("the last are %v, %v; want %v", ids, err, want)
+		}
+	}
+	check(false, last)
+	server.Kill9()
+	delete(died, "a")
+	check(true, nil)
 }
 
 // TestCountsAreThoseOfTheTopicsThatHaveJobs, however many topics had jobs earlier.

@@ -34,7 +34,7 @@ const scheme = "Wakecall-Host "
 // signedFor is how long a signature is accepted; clocks of hosts may differ by as much.
 const signedFor = 5 * time.Minute
 
-// line is a line of a host's answer.
+// line is a line of the answer of a host, or of the process that reads this host's journal.
 type line struct {
 	Progress *journal.Progress `json:"progress,omitempty"`
 	Event    *Event            `json:"event,omitempty"`
@@ -85,32 +85,21 @@ func (s *Searcher) Serve(ctx context.Context, r *http.Request, w io.Writer, flus
 		return ErrOther
 	}
 	mac := s.mac("answer\n" + r.Header.Get("Authorization"))
-	write := func(l line) error {
-		text, err := json.Marshal(l)
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(w, "%s %s\n", signed(mac, text), text) // a failure cancels ctx
-		return err
-	}
-	var told time.Time
-	last := journal.Progress{}
-	q := Query{query.Get("id"), query.Get("topic"), query["within"]}
-	cut, err := s.Self(ctx, q, func(p journal.Progress) {
-		if last = p; time.Since(told) >= tellEvery {
-			told = time.Now()
-			_ = write(line{Progress: &p})
+	write := func(l line) {
+		text, _ := json.Marshal(l)
+		_, _ = fmt.Fprintf(w, "%s %s\n", signed(mac, text), text) // a failure cancels ctx
+		if l.Event == nil {
 			flush()
 		}
-	}, func(e Event) { _ = write(line{Event: &e}) })
+	}
+	err := s.own(ctx, Query{query.Get("id"), query.Get("topic"), query["within"]}, write)
 	if errors.Is(err, ErrBusy) {
 		return err
 	}
-	end := line{Done: true, Cut: cut, Progress: &last}
 	if err != nil {
-		end.Error = err.Error()
+		write(line{Done: true, Error: err.Error()})
 	}
-	return write(end)
+	return nil
 }
 
 var (
@@ -119,14 +108,12 @@ var (
 )
 
 // ask searches another host's journal.
-func (s *Searcher) ask(
-	ctx context.Context, p Peer, q Query, progress func(journal.Progress), found func(Event),
-) (cut bool, err error) {
+func (s *Searcher) ask(ctx context.Context, p Peer, q Query, tell func(line)) error {
 	switch {
 	case s.Key == nil:
-		return false, errNoKey
+		return errNoKey
 	case len(p.Addrs) == 0:
-		return false, errNoAddr
+		return errNoAddr
 	}
 	var errs []error
 	for _, addr := range p.Addrs {
@@ -136,12 +123,9 @@ func (s *Searcher) ask(
 			continue
 		}
 		defer answer.Close()
-		return readAnswer(answer, mac, progress, func(e Event) {
-			e.Host = p.Name
-			found(e)
-		})
+		return readAnswer(answer, mac, tell)
 	}
-	return false, fmt.Errorf("cannot be asked: %w", errors.Join(errs...))
+	return fmt.Errorf("cannot be asked: %w", errors.Join(errs...))
 }
 
 // request returns a host's answer, and what its lines are signed with.
@@ -179,9 +163,7 @@ var errCutOff = errors.New("its answer was cut off")
 
 // readAnswer reads the lines of a host, which are signed, or of this host's process, if mac is nil. It stops at a wrong
 // signature, and does not read more than an answer may have.
-func readAnswer(
-	from io.Reader, mac hash.Hash, progress func(journal.Progress), found func(Event),
-) (cut bool, err error) {
+func readAnswer(from io.Reader, mac hash.Hash, tell func(line)) error {
 	lines := bufio.NewScanner(io.LimitReader(from, maxAnswer))
 	lines.Buffer(nil, maxAnswer)
 	for events := 0; lines.Scan(); {
@@ -190,33 +172,30 @@ func readAnswer(
 			var signature []byte
 			signature, text, _ = bytes.Cut(text, []byte(" "))
 			if !hmac.Equal(signature, []byte(signed(mac, text))) {
-				return false, errors.New("its answer is not signed with this host's key")
+				return errors.New("its answer is not signed with this host's key")
 			}
 		}
 		var l line
 		if err := json.Unmarshal(text, &l); err != nil {
-			return false, fmt.Errorf("its answer: %w", err)
-		}
-		if l.Progress != nil {
-			progress(*l.Progress)
+			return fmt.Errorf("its answer: %w", err)
 		}
 		if l.Event != nil {
 			if events++; events > 2*maxEvents {
-				return true, errors.New("its answer has too many events")
+				tell(line{Cut: true})
+				return errors.New("its answer has too many events")
 			}
-			found(*l.Event)
 		}
-		if l.Error != "" {
-			err = errors.New(l.Error)
-		}
-		if l.Done {
-			return l.Cut, err
+		switch tell(l); {
+		case l.Error != "":
+			return errors.New(l.Error)
+		case l.Done:
+			return nil
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return false, fmt.Errorf("its answer: %w", err)
+		return fmt.Errorf("its answer: %w", err)
 	}
-	return false, errCutOff
+	return errCutOff
 }
 
 // NewWeb returns a client for other hosts.

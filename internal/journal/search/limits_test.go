@@ -118,8 +118,11 @@ func TestSearchesOfAHostTakeTurns(t *testing.T) {
 	}
 	found := 0
 	self := func(ctx context.Context, waits func()) error {
-		_, err := s.Self(ctx, Query{ID: "42"}, func(journal.Progress) { waits() }, func(Event) { found++ })
-		return err
+		return s.own(ctx, Query{ID: "42"}, func(l line) {
+			if waits(); l.Event != nil {
+				found++
+			}
+		})
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	waited := 0

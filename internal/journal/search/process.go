@@ -22,22 +22,22 @@ import (
 // A journal is read by a process of its own, with the lowest priority and a limit of its memory, so that pushes and
 // calls do not wait for it. A thread with a low priority would delay the garbage collection of the whole process.
 const (
-	processEnv  = "WAKECALL_SEARCH"
-	lowest      = 19        // nice(2)
-	memoryAim   = 128 << 20 // the garbage collector works harder
-	memoryLimit = 512 << 20 // the process ends
+	processName = "wakecall: search" // as its argv[0], which makes a program that process
+	lowest      = 19                 // nice(2)
+	memoryAim   = 128 << 20          // the garbage collector works harder
+	memoryLimit = 512 << 20          // the process ends
 	turnEvery   = 100 * time.Millisecond
 )
 
 // job is what the process reads.
 type job struct {
-	Dir, Host string
-	Query     Query
+	Dir string
+	Query
 }
 
 // init makes a process that search has started do its work: every program with this package can be that process.
 func init() {
-	if os.Getenv(processEnv) == "" {
+	if os.Args[0] != processName {
 		return
 	}
 	if err := process(os.Stdin, os.Stdout); err != nil {
@@ -65,14 +65,14 @@ func (j job) answer(write func(any) error) error {
 	last, told := journal.Progress{}, time.Time{}
 	events, clears, bodies := 0, 0, 0
 	end := line{Done: true, Progress: &last}
-	err := journal.Search(context.Background(), j.Dir, j.Query.ID, func(p journal.Progress) {
+	err := journal.Search(context.Background(), j.Dir, j.ID, func(p journal.Progress) {
 		if last = p; time.Since(told) >= tellEvery {
 			told = time.Now()
 			_ = write(line{Progress: &p}) // SIGPIPE ends a process whose parent has ended
 		}
 	}, func(f journal.Found) {
 		e := eventOf(f)
-		if e.Host = j.Host; !j.Query.selects(e.Topic) {
+		if !j.selects(e.Topic) {
 			return
 		}
 		count := &events
@@ -94,27 +94,25 @@ func (j job) answer(write func(any) error) error {
 	return write(end)
 }
 
-// Self searches this host's journal. Searches of one host take turns.
-func (s *Searcher) Self(
-	ctx context.Context, q Query, progress func(journal.Progress), found func(Event),
-) (cut bool, err error) {
+// own searches this host's journal, and tells the lines of the process. Searches of one host take turns.
+func (s *Searcher) own(ctx context.Context, q Query, tell func(line)) error {
 	defer s.waiting.Add(-1)
 	if s.waiting.Add(1) > maxWaiting {
-		return false, ErrBusy
+		return ErrBusy
 	}
-	turn, err := s.turn(ctx, progress)
+	turn, err := s.turn(ctx, tell)
 	if err != nil {
-		return false, fmt.Errorf("wait for other searches: %w", err)
+		return fmt.Errorf("wait for other searches: %w", err)
 	}
 	defer turn.Close()
-	in, err := json.Marshal(job{s.Dir, s.Host, q})
+	in, err := json.Marshal(job{s.Dir, q})
 	if err != nil {
-		return false, err
+		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "/proc/self/exe")
-	cmd.Args, cmd.Env = []string{"wakecall: search"}, []string{processEnv + "=1"}
+	cmd.Args, cmd.Env = []string{processName}, []string{}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Stdin = bytes.NewReader(in)
 	out, err := cmd.StdoutPipe()
@@ -122,25 +120,26 @@ func (s *Searcher) Self(
 		err = cmd.Start()
 	}
 	if err != nil {
-		return false, fmt.Errorf("start the search: %w", err)
+		return fmt.Errorf("start the search: %w", err)
 	}
-	cut, err = readAnswer(out, nil, progress, found)
+	err = readAnswer(out, nil, tell)
+	stopped := ctx.Err() != nil
 	cancel()
-	if ended := cmd.Wait(); errors.Is(err, errCutOff) && ctx.Err() == nil {
+	if ended := cmd.Wait(); errors.Is(err, errCutOff) && !stopped {
 		err = fmt.Errorf("the search ended: %w", ended)
 	}
-	return cut, err
+	return err
 }
 
 // turn waits until no other search of this host is under way, those of other processes included. It pauses before the
 // first try, too, so that a client that searches all the time is not ahead of those that wait.
-func (s *Searcher) turn(ctx context.Context, progress func(journal.Progress)) (*os.File, error) {
+func (s *Searcher) turn(ctx context.Context, tell func(line)) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(s.Dir, ".search.lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	for {
-		progress(journal.Progress{})
+		tell(line{Progress: &journal.Progress{}})
 		select {
 		case <-time.After(turnEvery):
 			err = disk.Flock(f, syscall.LOCK_EX|syscall.LOCK_NB)

@@ -136,16 +136,10 @@ func (s *Searcher) All(ctx context.Context, q Query, tell func(Report)) Report {
 	r := &run{}
 	var wg sync.WaitGroup
 	own := r.host(s.Host)
-	wg.Go(func() {
-		cut, err := s.Self(ctx, q, r.progress(own), r.found)
-		r.end(own, cut, err)
-	})
+	wg.Go(func() { r.end(own, s.own(ctx, q, r.lines(own))) })
 	for _, p := range s.Peers(ctx) {
 		at := r.host(p.Name)
-		wg.Go(func() {
-			cut, err := s.ask(ctx, p, q, r.progress(at), r.found)
-			r.end(at, cut, err)
-		})
+		wg.Go(func() { r.end(at, s.ask(ctx, p, q, r.lines(at))) })
 	}
 	ended := make(chan struct{})
 	go func() {
@@ -180,24 +174,27 @@ func (r *run) host(name string) (at int) {
 	return len(r.hosts) - 1
 }
 
-func (r *run) progress(at int) func(journal.Progress) {
-	return func(p journal.Progress) {
+// lines takes the lines about a host.
+func (r *run) lines(at int) func(line) {
+	return func(l line) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.hosts[at].Progress = p
+		host := &r.hosts[at]
+		if l.Progress != nil {
+			host.Progress = *l.Progress
+		}
+		if l.Event != nil {
+			l.Event.Host = host.Name
+			r.events = append(r.events, *l.Event)
+		}
+		r.cut = r.cut || l.Cut
 	}
 }
 
-func (r *run) found(e Event) {
+func (r *run) end(at int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.events = append(r.events, e)
-}
-
-func (r *run) end(at int, cut bool, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.hosts[at].Done, r.cut = true, r.cut || cut
+	r.hosts[at].Done = true
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		r.hosts[at].Error = "not searched to the end: time is up"

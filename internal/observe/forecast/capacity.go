@@ -69,7 +69,7 @@ func (c *Capacity) Measure(ctx context.Context, h History, series string) {
 
 func (c *Capacity) learn(p history.Points) {
 	for i, at := range p.Times {
-		rate := value(p, "delivered", i)
+		rate := p.Value("delivered", i)
 		if rate <= c.Measured || !full(p, i) {
 			continue
 		}
@@ -78,12 +78,4 @@ func (c *Capacity) learn(p history.Points) {
 }
 
 // full reports whether jobs waited during a whole slot: the oldest at its end did.
-func full(p history.Points, i int) bool { return value(p, "oldest", i) >= float64(1000*p.Step) }
-
-// value returns a value of a slot; 0: it is unknown.
-func value(p history.Points, name string, i int) float64 {
-	if list := p.Values[name]; i < len(list) && list[i] != nil {
-		return *list[i]
-	}
-	return 0
-}
+func full(p history.Points, i int) bool { return p.Value("oldest", i) >= float64(1000*p.Step) }

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/wakecall/wakecall/internal/observe"
+	"github.com/wakecall/wakecall/internal/pause"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/store"
@@ -66,10 +67,8 @@ func (d *Due) leads() bool { return d.Leads == nil || d.Leads() }
 func (d *Due) Run(ctx context.Context) error {
 	for {
 		d.show(ctx)
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, dueEvery) {
 			return nil
-		case <-time.After(dueEvery):
 		}
 	}
 }

@@ -119,9 +119,9 @@ func (r *Reader) deliveries(ctx context.Context, t *registry.Topic, s *Situation
 	if !s.measures(p, i, t) {
 		return -1
 	}
-	rate, failed := value(p, "delivered", i), value(p, "failed", i)
+	rate, failed := p.Value("delivered", i), p.Value("failed", i)
 	if s.measures(p, i-1, t) {
-		if before := value(p, "delivered", i-1); max(rate, before) > changed*min(rate, before) {
+		if before := p.Value("delivered", i-1); max(rate, before) > changed*min(rate, before) {
 			return -1
 		}
 	}

@@ -107,6 +107,23 @@ func (r *Reader) Range(ctx context.Context, series string, from, to time.Time) (
 	return r.points(ctx, series, tier, from.Truncate(tier.Step), to.Add(tier.Step-1).Truncate(tier.Step))
 }
 
+// All returns all that is stored of a topic, oldest first, each part in the finest tier that has it.
+func (r *Reader) All(ctx context.Context, topic string) (list []Points, err error) {
+	now := r.now()
+	to := now
+	for i, t := range tiers[1:] { // topics are not stored in every round
+		coarser := tiers[min(i+2, len(tiers)-1)].Step
+		from := now.Add(-t.Keep).Truncate(coarser).Add(coarser)
+		p, err := r.points(ctx, topic, t, from, to.Truncate(t.Step))
+		if err != nil {
+			return nil, err
+		}
+		list, to = append(list, p), from
+	}
+	slices.Reverse(list)
+	return list, nil
+}
+
 func (r *Reader) now() time.Time {
 	if r.Now != nil {
 		return r.Now()
@@ -232,6 +249,14 @@ func (p *Points) levels(columns []column, slots []time.Time, t Tier, list []stor
 		}
 		p.Values[c.name] = values
 	}
+}
+
+// Value returns a value, or 0 where it is unknown.
+func (p Points) Value(name string, i int) float64 {
+	if list := p.Values[name]; i < len(list) && list[i] != nil {
+		return *list[i]
+	}
+	return 0
 }
 
 // WithGaps returns the points of a topic, with gaps in the slots in which all topics have one: no shard answered then.

@@ -32,7 +32,7 @@ type ShardReading struct {
 
 // record is the data of a sample. Names are short because there are many samples.
 type record struct {
-	storedTotals
+	Totals
 
 	Delayed int64 `json:"gd,omitempty"`
 	Ready   int64 `json:"gr,omitempty"`
@@ -45,21 +45,6 @@ type record struct {
 	P99    float64 `json:"l9,omitempty"` // ms
 
 	Shard *shardRecord `json:"sh,omitempty"`
-}
-
-// storedTotals is Totals with short names: a conversion between the two ignores the tags.
-type storedTotals struct {
-	Pushed    int64 `json:"p,omitempty"`
-	Delivered int64 `json:"d,omitempty"`
-	Failed    int64 `json:"f,omitempty"`
-	Retried   int64 `json:"r,omitempty"`
-	Snoozed   int64 `json:"s,omitempty"`
-	Deleted   int64 `json:"x,omitempty"`
-	Died      int64 `json:"k,omitempty"`
-	Expired   int64 `json:"e,omitempty"`
-	Redriven  int64 `json:"v,omitempty"`
-	Dropped   int64 `json:"o,omitempty"`
-	Replaced  int64 `json:"y,omitempty"`
 }
 
 type shardRecord struct {
@@ -75,8 +60,8 @@ func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond)
 
 func newRecord(r Reading, l Lateness) record {
 	return record{
-		storedTotals: storedTotals(r.Totals),
-		Delayed:      r.Delayed, Ready: r.Ready, Running: r.Running, Dead: r.Dead, Oldest: r.OldestReady.Milliseconds(),
+		Totals:  r.Totals,
+		Delayed: r.Delayed, Ready: r.Ready, Running: r.Running, Dead: r.Dead, Oldest: r.OldestReady.Milliseconds(),
 		Called: l.Count, P50: ms(l.P50), P99: ms(l.P99),
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/observe"
+	"github.com/wakecall/wakecall/internal/pause"
 	"github.com/wakecall/wakecall/internal/queue"
 )
 
@@ -78,10 +79,8 @@ func New(o Options) *Sampler {
 // Run samples until ctx is done.
 func (s *Sampler) Run(ctx context.Context) error {
 	for {
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, untilNext(s.opts.Now())) {
 			return nil
-		case <-time.After(untilNext(s.opts.Now())):
 		}
 		// A store that hangs makes the sampler miss rounds, but does not stop it.
 		limited, cancel := context.WithTimeout(ctx, Round-time.Second)
@@ -154,9 +153,10 @@ const (
 	fullEvery = 10 * time.Minute // how often topics without events are read
 	// activeSlack bounds the delay until a topic is listed as active after an event.
 	activeSlack = 10 * time.Second
-	// pauseShare is how many times the duration of a reading to wait before the next one. With 100,000 topics whose
-	// jobs are called, a reading takes seconds. Rounds meanwhile store the known numbers.
+	// pauseShare is how many times the duration of a reading to wait before the next one, but at most pauseMost. With
+	// 100,000 topics whose jobs are called, a reading takes seconds. Rounds meanwhile store the known numbers.
 	pauseShare = 19
+	pauseMost  = 15 * time.Second
 )
 
 // readTopics updates the states of the topics.
@@ -187,7 +187,8 @@ func (s *Sampler) readTopics(ctx context.Context, at time.Time) error {
 		s.begin(earlier, last, stored, at)
 	}
 	if missing == "" { // otherwise it waited for a shard
-		s.readAgain = began.Add(pauseShare * s.opts.Now().Sub(began))
+		ended := s.opts.Now()
+		s.readAgain = ended.Add(min(pauseMost, pauseShare*ended.Sub(began)))
 	}
 	s.topics.update(readings, missing, last)
 	s.lastRead = at
@@ -226,12 +227,11 @@ func (s *Sampler) read(ctx context.Context, topics []string) (
 	silent := map[string]bool{}
 	for some := range slices.Chunk(topics, topicsAtOnce) {
 		totals, err := s.opts.Source.Totals(ctx, some)
-		if partial, ok := errors.AsType[*queue.PartialError](err); ok {
-			for _, shard := range partial.Shards {
-				silent[shard] = true
-			}
-		} else if err != nil {
+		if err != nil && !queue.IsPartial(err) {
 			return nil, nil, "", err
+		}
+		for _, shard := range queue.Missing(err) {
+			silent[shard] = true
 		}
 		for topic, t := range totals {
 			if r := (Reading{t.Total, t.Stats}); r != (Reading{}) || s.topics.topics[topic] != nil {
@@ -266,7 +266,7 @@ func (s *Sampler) lastTotals(ctx context.Context, at time.Time) (Totals, time.Ti
 		}
 		last := slices.MaxFunc(list, func(a, b Sample) int { return a.At.Compare(b.At) })
 		r, err := decode(last)
-		return Totals(r.storedTotals), last.At, err
+		return r.Totals, last.At, err
 	}
 	return Totals{}, time.Time{}, nil
 }

@@ -35,18 +35,18 @@ const (
 
 // Wait is a reason with its details. Which fields are set depends on the reason.
 type Wait struct {
-	Reason   Reason
-	Until    time.Time // not_due, retry, breaker_open, rate_limit: when the next call may be made
-	By       string    // paused: who paused the topic
-	Why      string    // paused: the reason that was given
-	Since    time.Time // paused
-	Limit    float64   // max_in_flight, rate_limit, window: the topic's or its endpoint's
-	Running  int64     // max_in_flight, window, no_worker: jobs of the topic
-	Jobs     int64     // behind
-	Attempt  int       // retry: the number of the failed attempt
-	Failures int64     // breaker_open: in a row
-	Shard    string    // shard_down; max_in_flight, if the shard has only a share of the limit
-	Error    string    // shard_down, retry
+	Reason   Reason    `json:"reason"`
+	Until    time.Time `json:"until,omitzero"`    // not_due, retry, breaker_open, rate_limit: of the next call
+	By       string    `json:"by,omitzero"`       // paused: who paused the topic
+	Why      string    `json:"why,omitzero"`      // paused: the reason that was given
+	Since    time.Time `json:"since,omitzero"`    // paused
+	Limit    float64   `json:"limit,omitzero"`    // max_in_flight, rate_limit, window: the topic's or its endpoint's
+	Running  int64     `json:"running,omitzero"`  // max_in_flight, window, no_worker: jobs of the topic
+	Jobs     int64     `json:"jobs,omitzero"`     // behind
+	Attempt  int       `json:"attempt,omitzero"`  // retry: the number of the failed attempt
+	Failures int64     `json:"failures,omitzero"` // breaker_open: in a row
+	Shard    string    `json:"shard,omitzero"`    // shard_down; max_in_flight, if it has only a share
+	Error    string    `json:"error,omitzero"`    // shard_down, retry
 }
 
 // Facts are what is known about a job and its topic.

@@ -2,8 +2,8 @@
 -- With: record, describe.
 -- Lists jobs of a topic in one state, a step at a time.
 -- KEYS[1] the bucket's prefix.
--- ARGV    topic; state (delayed, ready, running, dead or done); cursor ('' at first); limit; beginning of the ids of
---         finished jobs.
+-- ARGV    topic; state (delayed, ready, running, dead or done); cursor ('' at first; last: one page, from the last
+--         one); limit; beginning of the ids of finished jobs.
 -- Returns {now in µs, next cursor ('' at the end), then descriptions without long bodies}: fewer than limit if the step
 --         has read enough.
 -- Keeps   it writes nothing.
@@ -89,6 +89,8 @@ end
 local w = {P .. 'w:high:' .. topic, P .. 'w:normal:' .. topic, P .. 'w:low:' .. topic}
 if state == 'done' then
   finished()
+elseif cursor == 'last' then
+  for _, id in ipairs(call('ZRANGE', P .. INDEX[state] .. topic, 0, limit - 1, 'REV')) do add(id) end
 elseif state == 'ready' then
   sets(w, '-inf', DUE)
 elseif state ~= 'delayed' then
