@@ -1,6 +1,7 @@
 package calendar
 
 import (
+	"encoding/binary"
 	"math"
 	"os"
 	"os/exec"
@@ -83,6 +84,35 @@ func TestWhenClocksChange(t *testing.T) {
 		}
 		if strings.Join(got, " ") != c.want {
 			t.Errorf("%s in %s after %s: %s, want %s", c.cron, c.zone, c.after, strings.Join(got, " "), c.want)
+		}
+	}
+}
+
+// TestClocksThatChangeTwiceWithinAnHour: no zone does so yet. At 12:00 clocks go back an hour, and half an hour later,
+// at 11:30, forward to 13:30. So 11:00 to 11:30 is repeated, and 12:00 to 13:30 is skipped.
+func TestClocksThatChangeTwiceWithinAnHour(t *testing.T) {
+	noon := time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
+	data := append([]byte("TZif"), make([]byte, 16)...)
+	for _, n := range []uint32{0, 0, 0, 2, 3, 4, uint32(noon.Unix()), uint32(noon.Unix()) + 30*60} {
+		data = binary.BigEndian.AppendUint32(data, n)
+	}
+	data = append(data, 1, 2)
+	for _, offset := range []int32{0, -3600, 3600} {
+		data = append(binary.BigEndian.AppendUint32(data, uint32(offset)), 0, 0)
+	}
+	zone, err := time.LoadLocationFromTZData("Test", append(data, "ABC\x00"...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for cron, want := range map[string]string{"45 11,13 * * *": "11:45+00 13:45+01", "15 11-13 * * *": "11:15+00 13:30+01"} {
+		rule := parsed(t, cron, "UTC")
+		rule.zone = zone
+		var got []string
+		for _, at := range rule.Between(noon.Add(-time.Hour), noon.Add(2*time.Hour), 10) {
+			got = append(got, at.In(zone).Format("15:04-07"))
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %s, want %s", cron, got, want)
 		}
 	}
 }
