@@ -88,10 +88,16 @@ type word struct {
 	offset int
 }
 
+// maxLength is more than all values of all fields take.
+const maxLength = 500
+
 var notSpace = regexp.MustCompile(`\S+`)
 
 // split returns the words of an expression: five that may be fields, or a macro.
 func split(cron string) (words []word, err error) {
+	if len(cron) > maxLength {
+		return nil, wrong(maxLength, "cron must have at most %d bytes", maxLength)
+	}
 	for _, at := range notSpace.FindAllStringIndex(cron, -1) {
 		words = append(words, word{cron[at[0]:at[1]], at[0]})
 	}
@@ -144,11 +150,11 @@ func (f *field) list(w word) (bits uint64, err error) {
 	return bits, nil
 }
 
-// item matches a value or a range, and the step after it.
-var item = regexp.MustCompile(`^(\*|[^-/]+|[^-/*]+-[^-/]+)(?:/(.+))?$`)
+// itemForm matches a value or a range, and the step after it.
+var itemForm = regexp.MustCompile(`^(\*|[^-/]+|[^-/*]+-[^-/]+)(?:/(.+))?$`)
 
 func (f *field) item(w word) (bits uint64, err error) {
-	match := item.FindStringSubmatch(w.text)
+	match := itemForm.FindStringSubmatch(w.text)
 	if match == nil {
 		return 0, wrong(w.offset, "%s, or like *, */2, 1-5 or 1-5/2, not %q", f.must, w.text)
 	}

@@ -2,6 +2,7 @@ package calendar
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 )
@@ -16,6 +17,7 @@ func TestWhatIsRefusedSaysWhereAndTheWayOut(t *testing.T) {
 	}{
 		{"", 0, "column 1: cron is required: " + five},
 		{" \t ", 0, "column 1: cron is required: " + five},
+		{strings.Repeat("1,", 300) + "1 * * * *", 500, "column 501: cron must have at most 500 bytes"},
 		{"0 8 * *", 7, "column 8: cron has 4 of " + five},
 		{"hello", 5, "column 6: cron has 1 of " + five},
 		{"0 0 8 * * 1-5", 10, "column 11: cron has more than " + five + `; for seconds, use "every"`},
