@@ -82,7 +82,7 @@ func (r *Rule) Last(after, until time.Time) (time.Time, bool) {
 }
 
 // Count returns how many occurrences there are after an instant and not later than another. It finds those of a cron
-// expression one by one, at most 1,440 a day: a year of these takes 0.2 s.
+// expression one by one, at most 1,440 a day: a year of these takes 0.3 s.
 func (r *Rule) Count(after, until time.Time) (n int) {
 	from, end := r.from(after), r.until(until)
 	if r.every > 0 {
