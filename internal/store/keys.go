@@ -27,6 +27,8 @@ import (
 //	moved:KEY        HASH: TOPIC/ID of the jobs that a request with this key has moved with their group
 //	pend             in bucket 0, HASH: SHARD BUCKET NAME → cancellation of a group that this bucket of another shard
 //	                 has to carry out, as JSON; see queue/pending.go
+//	s:NAME           HASH: the state of a schedule, see shared/occurrence.lua
+//	schedules        SET: the schedules of the bucket
 //	q:PRIORITY       ZSET: topics with due jobs by turn; turn counts the turns
 //	next             ZSET: topics by their next event (ms): a job that falls due, a lease that ends, …
 //	c:TOPIC          HASH: a topic's settings, and the state of its window, rate and breaker; see shared/topic.lua

@@ -123,6 +123,10 @@ func (r *record) into(j *Job) error {
 			}
 		case "group":
 			j.Group = unescape(value)
+		case "sched":
+			j.Schedule = value
+		case "for":
+			j.For = millisOf(value)
 		case "expires":
 			j.ExpiresAt = millisOf(value)
 		case "type":
@@ -166,6 +170,10 @@ func appendPairs(b []byte, p *Push) []byte {
 	}
 	if p.Group != "" {
 		b = append(append(b, " group="...), Escape(p.Group)...)
+	}
+	if p.Schedule != "" {
+		b = append(append(b, " sched="...), p.Schedule...)
+		b = strconv.AppendInt(append(b, " for="...), p.For.UnixMilli(), 10)
 	}
 	if p.ContentType != "" {
 		b = append(append(b, " type="...), Escape(p.ContentType)...)
@@ -221,7 +229,7 @@ func RecordOf(j *Job) (text, long []byte) {
 	return append(append(b, '\n'), j.Body...), nil
 }
 
-// longBody is the length of pairs and body above which the body has a key of its own; see LONG in push.lua.
+// longBody is the length of pairs and body above which the body has a key of its own; see LONG in store.lua.
 const longBody = 448
 
 // Pushed returns a push that stores the job as it is, apart from its times.
@@ -229,7 +237,7 @@ func (j *Job) Pushed() *Push {
 	return &Push{
 		Topic: j.Topic, ID: j.ID, Body: j.Body, ContentType: j.ContentType, Priority: j.Priority, Order: j.Order,
 		TTR: j.TTR, MaxAttempts: j.MaxAttempts, ExpiresAt: j.ExpiresAt, Headers: j.Headers, Retry: j.Retry,
-		Group: j.Group,
+		Group: j.Group, Schedule: j.Schedule, For: j.For,
 	}
 }
 

@@ -49,6 +49,8 @@ type Push struct {
 	Headers     map[string]string // the job's own
 	Retry       []time.Duration   // waits between attempts, MaxWaits at most; the last repeats. nil: the topic's
 	Group       string            // which can be cancelled together; empty: none
+	Schedule    string            // of which it is an occurrence, at For; empty: of none
+	For         time.Time
 	OnDuplicate OnDuplicate
 	Again       bool   // a finished job of the id does not count as a duplicate
 	Fresh       bool   // NewID has just made the ID, so no shard can have it yet
@@ -80,6 +82,8 @@ type Job struct {
 	Headers     map[string]string
 	Retry       []time.Duration // nil: the topic's
 	Group       string          // empty: none
+	Schedule    string          // empty: none
+	For         time.Time       // the nominal time of the occurrence
 	CreatedAt   time.Time
 	ChangedAt   time.Time // by the shard's clock; only of a job that Change or RunNow returns
 	Revision    int64     // of the change that returns the job (see changes.go); 0 if it was only read

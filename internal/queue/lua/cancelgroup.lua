@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- With: record, topic, totals, order, wait, group, remove.
+-- With: record, topic, totals, order, wait, group, occurrence, remove.
 -- Deletes the waiting and dead jobs of a group that belong to some topics, a step at a time. Running ones go on; one
 -- that fails is deleted then, see settle.lua.
 -- KEYS[1] the bucket's prefix.
@@ -15,23 +15,15 @@ local most = tonumber(ARGV[7]) or math.huge
 local page = call('HSCAN', P .. 'g:' .. group, ARGV[3], 'COUNT', ARGV[4])
 local out = {page[1], 0, 0, first and call('INCR', P .. 'rev') or 0}
 
--- Marks a running job. Its token stays its last pair.
-local function mark(topic, id, job)
-  if get(job, 'cancelled') == name then return end
-  local token = get(job, 'token')
-  set(job, 'token', nil)
-  set(job, 'cancelled', name)
-  set(job, 'token', token)
-  write(topic, id, job)
-  out[3] = out[3] + 1
-end
-
 local function cancel(topic, id)
   local job = find(topic, id)
   if not job or job.state == 'done' or get(job, 'group') ~= group then
     return call('HDEL', P .. 'g:' .. group, topic .. '/' .. id)
   end
-  if job.state == 'running' then return mark(topic, id, job) end
+  if job.state == 'running' then
+    if cancelRunning(topic, id, job, name) then out[3] = out[3] + 1 end
+    return
+  end
   if tonumber(job.revision) > most then return end
   if first and first > 0 and tonumber(job.revision) > first then
     out[#out + 1], out[#out + 2], out[#out + 3] = topic, id, job.created

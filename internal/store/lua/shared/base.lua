@@ -19,6 +19,7 @@ local function text(n) return string.format('%d', n) end -- '..' would write lar
 --   full                   whether Redis is nearly full; nil: not checked (finished.lua)
 --   delivered, kept, gone  delivered jobs of the topic that is settled (accept.lua)
 --   gates                  what the limits of topics still allow, see gate.lua
+--   first, visited, found  revision of the first pushed job; how many were visited; what existed (store.lua)
 --   out                    the reply of a script that leases jobs
 --   revision, taken        of the leases; the token of the call, then for each leased job the number of its request,
 --                          topic and id (lease.lua)

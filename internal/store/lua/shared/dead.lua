@@ -7,6 +7,7 @@ local function die(topic, id, job, reason, at)
   write(topic, id, job)
   call('ZADD', P .. 'dead:' .. topic, at or micros, id)
   count(topic, 'died', 1)
+  noteOccurrence(topic, id, job, 'dead')
 end
 
 -- Makes a dead job that is in no set due now, with attempts 0.
@@ -14,6 +15,7 @@ local function redrive(topic, id, job)
   if tried(job) then set(job, 'tried', 1) end
   job.state, job.attempts, job.due = 'waiting', 0, text(now)
   for _, name in ipairs({'reason', 'expires', 'next', 'snoozes'}) do set(job, name, nil) end
+  noteOccurrence(topic, id, job, 'ready')
   count(topic, 'redriven', 1)
 end
 
@@ -23,6 +25,7 @@ local function expire(topic, id, job, reason)
     clear(topic, id, job)
     erase(topic, id)
     count(topic, 'deleted', 1)
+    noteOccurrence(topic, id, job, 'expired')
     return 'gone'
   end
   die(topic, id, job, reason or 'expired')

@@ -1,6 +1,6 @@
 -- Groups of jobs, see the pair group. g:GROUP has the live jobs of a group in this bucket, as TOPIC/ID. x:GROUP has who
--- closed the group: topic patterns, separated by spaces → until when, in ms. closed has all of these, as GROUP PATTERNS,
--- by until when: a bucket that did not answer learns them from another one.
+-- closed the group: topic patterns, separated by spaces → until when, in ms. closed has all of these, as GROUP
+-- PATTERNS, by until when: a bucket that did not answer learns them from another one.
 
 -- Whether one of the patterns has a topic: a pattern ends with * or is the name of a topic.
 local function within(patterns, topic)
@@ -25,6 +25,18 @@ end
 local function join(topic, id, job)
   local group = get(job, 'group')
   if group then call('HSET', P .. 'g:' .. group, topic .. '/' .. id, '') end
+end
+
+-- Lets a running job end: it is deleted instead of waiting again or dying, see settle.lua. Its token stays its last
+-- pair. Returns false when a cancellation of this name has done that before.
+local function cancelRunning(topic, id, job, name)
+  if get(job, 'cancelled') == name then return false end
+  local token = get(job, 'token')
+  set(job, 'token', nil)
+  set(job, 'cancelled', name)
+  set(job, 'token', token)
+  write(topic, id, job)
+  return true
 end
 
 local function leaveGroup(topic, id, job)

@@ -95,5 +95,6 @@ end
 -- Removes a job because somebody wants it gone.
 local function delete(topic, id, job)
   remove(topic, id, job)
+  noteOccurrence(topic, id, job, 'deleted')
   count(topic, job.state == 'dead' and 'dropped' or 'deleted', 1)
 end
