@@ -57,7 +57,7 @@ type GroupMove struct {
 	Key   string         // required with Shift: within a day, requests with the same key move each job once
 }
 
-// GroupMoved counts the jobs that MoveGroup moved, and those that it skipped: running, dead, or expiring too early.
+// GroupMoved counts the jobs that MoveGroup moved, and those that it skipped: running, dead, or expiring before.
 type GroupMoved struct {
 	Moved   int `json:"moved"`
 	Skipped int `json:"skipped"`
