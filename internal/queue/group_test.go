@@ -251,3 +251,26 @@ func TestMoveGroup(t *testing.T) {
 		t.Errorf("moved %d jobs of other topics, %v", moved, err)
 	}
 }
+
+// TestAKeyBelongsToAGroup: with the key of a request about another group, the job that now has the same id is moved.
+func TestAKeyBelongsToAGroup(t *testing.T) {
+	g := newGrouped(t, wait.Limit)
+	shift := time.Hour
+	for _, group := range []string{"order 1", "order 2"} {
+		p := store.Push{Topic: "orders", ID: "1", Group: group, Delay: time.Hour, OnDuplicate: store.Replace}
+		if r := g.Push(t.Context(), p); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		before, err := g.Get(t.Context(), "orders", "1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			_, _, err := g.MoveGroup(t.Context(), group, everything, queue.Move{Shift: &shift, Key: "later"})
+			j, gone := g.Get(t.Context(), "orders", "1")
+			if err != nil || gone != nil || !j.DueAt.Equal(before.DueAt.Add(shift)) {
+				t.Fatalf("%s: %v, %v, due at %s, before at %s", group, err, gone, j.DueAt, before.DueAt)
+			}
+		}
+	}
+}

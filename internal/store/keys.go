@@ -24,7 +24,7 @@ import (
 //	g:GROUP          HASH: TOPIC/ID of the live jobs of a group; the value is empty
 //	x:GROUP          HASH: who closed a group: topic patterns → until when (ms)
 //	closed           ZSET: GROUP PATTERNS of all closed groups by until when (ms)
-//	moved:KEY        HASH: TOPIC/ID of the jobs that a request with this key has moved with their group
+//	moved:KEY GROUP  HASH: TOPIC/ID of the jobs of a group that a request with this key has moved
 //	pend             in bucket 0, HASH: SHARD BUCKET NAME → cancellation of a group that this bucket of another shard
 //	                 has to carry out, as JSON; see queue/pending.go
 //	q:PRIORITY       ZSET: topics with due jobs by turn; turn counts the turns

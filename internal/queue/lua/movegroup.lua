@@ -6,8 +6,9 @@
 --         or 'by MS' from when each job may be called now), key of the request ('' none).
 -- Returns {now in µs, cursor ('0' at the end), how many jobs run, are dead or would expire, revision of the first job,
 --         then topic and description of each job that was moved}.
--- Keeps   with a key, each job is moved once however often the request is repeated within a day: moved:KEY has them.
-local group, patterns, key = ARGV[1], ARGV[2], P .. 'moved:' .. ARGV[6]
+-- Keeps   with a key, each job is moved once however often the request is repeated within a day: moved:KEY GROUP has
+--         them.
+local group, patterns, key = ARGV[1], ARGV[2], P .. 'moved:' .. ARGV[6] .. ' ' .. ARGV[1]
 local by = tonumber(string.match(ARGV[5], '^by (.+)$'))
 local page = call('HSCAN', P .. 'g:' .. group, ARGV[3], 'COUNT', ARGV[4])
 local revision = tonumber(call('GET', P .. 'rev') or 0)
