@@ -11,7 +11,7 @@ type Group struct {
 	Name        string      `json:"group"`
 	Counts      GroupCounts `json:"counts"`
 	ClosedUntil *time.Time  `json:"closed_until,omitempty"` // until then pushes into it have CodeGroupClosed
-	Jobs        []Job       `json:"jobs"`                   // by due time, without long bodies
+	Jobs        []Job       `json:"jobs"`                   // by due time, without bodies
 }
 
 // GroupCounts are the jobs of a group by state.
