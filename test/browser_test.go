@@ -108,7 +108,7 @@ func (i *installation) furnished(t *testing.T) *harness.Browser {
 		i.Push(ctx, "shop.close", M{"id": fmt.Sprint("done-", n), "body": M{"order": n}})
 		if n < 6 {
 			i.Push(ctx, "mail.welcome", M{"id": fmt.Sprint("mail-", n), "group": "customer-7", "body": M{"to": "x"}})
-			i.Push(ctx, "shop.close", M{"id": fmt.Sprint("remind-", n), "group": "customer-7", "delay": "1h"})
+			i.Push(ctx, "shop.close", M{"id": fmt.Sprint("remind-", n), "group": "customer-7", "body": n, "delay": "1h"})
 		}
 	}
 	harness.Eventually(t, soon, "the jobs to be dead", func() error {

@@ -3,6 +3,7 @@ package jobs_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -33,7 +34,7 @@ func TestAGroupIsPushedFoundAndCancelled(t *testing.T) {
 	}
 	admintest.Must(t, q.Push(t.Context(), store.Push{Topic: "shop.close", ID: "other", Delay: time.Hour}).Err)
 	page := s.Shows(path, `href="/topics/shop.close/jobs/one"`, `href="/topics/mail.remind/jobs/one"`,
-		"<dt>Delayed</dt><dd>2</dd>", "2 waiting and dead jobs are deleted")
+		">Delayed</span> 2<", "2 waiting and dead jobs are deleted")
 	if strings.Contains(page, "jobs/other") || strings.Contains(page, "closed until") {
 		t.Errorf("the page shows a job of no group, or that it is closed:\n%s", page)
 	}
@@ -142,5 +143,24 @@ func TestAGroupWithoutAShard(t *testing.T) {
 	}
 	if trail, _ = s.Registry.Audit(t.Context(), registry.AuditFilter{Action: "cancel"}); len(trail) != 1 {
 		t.Errorf("what did not happen is audited: %+v", trail)
+	}
+}
+
+// closedGroups is a queue whose dead jobs belong to a closed group.
+type closedGroups struct{ *admintest.DeadQueue }
+
+func (*closedGroups) RunNow(context.Context, string, string, store.Match) (*store.Job, error) {
+	return nil, fmt.Errorf("run a/job-0: %w", store.ErrClosed)
+}
+
+// TestAJobOfAClosedGroupIsNotRedriven, and its page says why.
+func TestAJobOfAClosedGroupIsNotRedriven(t *testing.T) {
+	t.Parallel()
+	q := &closedGroups{admintest.NewDeadQueue("a", 1)}
+	s := admintest.Open(t, func(o *admin.Options) { o.Queue = q }).As("ops")
+	s.AddTopic("a")
+	if status, body := s.Post("/topics/a/jobs/job-0", "do", "run"); status != http.StatusOK ||
+		!strings.Contains(body, "the group is closed") {
+		t.Errorf("%d\n%s", status, body)
 	}
 }

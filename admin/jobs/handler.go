@@ -1,4 +1,5 @@
-// Package jobs serves the pages about jobs: a single job, a group, pushing, the dead letters, and bulk work with its tasks.
+// Package jobs serves the pages about jobs: a single job, a group, pushing, the dead letters, and bulk work with its
+// tasks.
 package jobs
 
 import (

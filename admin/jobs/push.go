@@ -81,8 +81,8 @@ func (h *Handler) suggested() (names []string) {
 
 func (h *Handler) pushJob(c echo.Context) error {
 	v := func(name string) string { return strings.TrimSpace(c.FormValue(name)) }
-	f := pushForm{v("topic"), c.FormValue("id"), c.FormValue("group"), c.FormValue("body"), v("delay"), v("due_at"), v("priority"),
-		v("max_attempts"), v("on_duplicate")}
+	f := pushForm{v("topic"), c.FormValue("id"), c.FormValue("group"), c.FormValue("body"), v("delay"),
+		v("due_at"), v("priority"), v("max_attempts"), v("on_duplicate")}
 	p, err := h.pushOf(f, page.Zone(c))
 	if err != nil {
 		fields, rest := h.Texts.FieldErrors(c, err)
