@@ -60,6 +60,9 @@ func (d *groupData) Cancelled() int { return d.Counts.Delayed + d.Counts.Ready +
 // Total returns the number of jobs.
 func (d *groupData) Total() int { return d.Cancelled() + d.Counts.Running }
 
+// Known reports whether the counts say anything.
+func (d *groupData) Known() bool { return d.Total() > 0 || len(d.Missing) == 0 }
+
 func (h *Handler) groupPage(c echo.Context, group string) error {
 	g, err := h.Queue.Group(c.Request().Context(), group, everyTopic, groupJobs)
 	if err != nil && !queue.IsPartial(err) {
