@@ -62,16 +62,11 @@ func (f *index) add(l *line) error {
 		f.cleared[l.topic] = max(f.cleared[l.topic], l.revision)
 		return nil
 	}
-	if l.ofGroup() {
-		r := l.request
-		of := groupLine{l.kind, r.Shard, r.Group, r.Topics, r.Bucket}
-		if was := f.groups[of]; was == nil || was.revision < l.revision {
-			f.groups[of] = l
-		}
-		return nil
-	}
 	if !f.mine(l) {
 		return nil
+	}
+	if l.ofGroup() {
+		return f.addGroup(l)
 	}
 	j := f.jobs[l.key]
 	switch {
@@ -91,7 +86,23 @@ func (f *index) add(l *line) error {
 		}
 	}
 	f.jobs[l.key] = j
-	if len(f.jobs) > maxJobs {
+	return f.tooMany()
+}
+
+func (f *index) addGroup(l *line) error {
+	r := l.request
+	of := groupLine{l.kind, r.Shard, r.Group, r.Topics, r.Bucket}
+	if was := f.groups[of]; was == nil || was.revision < l.revision {
+		f.groups[of] = l
+	}
+	return f.tooMany()
+}
+
+// groupLineJobs is how many jobs need as much memory as a line about a group.
+const groupLineJobs = 8
+
+func (f *index) tooMany() error {
+	if len(f.jobs)+groupLineJobs*len(f.groups) > maxJobs {
 		return errTooMany
 	}
 	return nil

@@ -22,6 +22,7 @@ type Report struct {
 	Pushed   int `json:"pushed"`   // missing jobs that were stored again
 	Unknown  int `json:"unknown"`  // missing jobs that were left out: their topic is no longer registered
 	Failed   int `json:"failed"`   // spooled pushes that were refused
+	Refused  int `json:"refused"`  // spooled pushes into a group that was closed meanwhile
 	Ended    int `json:"ended"`    // existing jobs that had ended: deleted
 	Changed  int `json:"changed"`  // changed again, or ready again
 	Restored int `json:"restored"` // dead again, and visible
