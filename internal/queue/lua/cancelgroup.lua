@@ -31,8 +31,8 @@ local function cancel(topic, id)
   if not job or job.state == 'done' or get(job, 'group') ~= group then
     return call('HDEL', P .. 'g:' .. group, topic .. '/' .. id)
   end
-  if job.state == 'running' then return mark(topic, id, job) end
   if tonumber(job.revision) > most then return end
+  if job.state == 'running' then return mark(topic, id, job) end
   if first and first > 0 and tonumber(job.revision) > first then
     out[#out + 1], out[#out + 2], out[#out + 3] = topic, id, job.created
   end
@@ -42,7 +42,7 @@ end
 
 for i = 1, #page[2], 2 do
   local topic, id = string.match(page[2][i], '^([^/]*)/(.*)$')
-  if within(patterns, topic) then cancel(topic, id) end
+  if isWithin(patterns, topic) then cancel(topic, id) end
 end
 if run.before ~= '' and first == 0 then noteCancelled(group, patterns, tonumber(run.before)) end
 return out
