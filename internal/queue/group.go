@@ -17,7 +17,7 @@ import (
 // touch, as patterns; other members do not count for it.
 
 // groupStep is how many members of a group one call of a script visits.
-const groupStep = 500
+const groupStep = 100
 
 // GroupCounts are the live jobs of a group.
 type GroupCounts struct{ Delayed, Ready, Running, Dead int }
