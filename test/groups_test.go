@@ -3,6 +3,8 @@ package test
 import (
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -233,5 +235,28 @@ func TestGroupOnACluster(t *testing.T) {
 	}
 	for _, topic := range topics {
 		isClosed(t, i.API, topic, "order")
+	}
+}
+
+// TestGroupsOfTheGuide runs the commands of docs/guides/groups.md in their order, and finds what the page says that one
+// sees.
+func TestGroupsOfTheGuide(t *testing.T) {
+	t.Parallel()
+	i := start(t, unhurried())
+	page, err := os.ReadFile("../docs/guides/groups.md")
+	must(t, err)
+	text := strings.NewReplacer("http://127.0.0.1:6789", i.Base, "data/api-token", filepath.Join(i.Data, "api-token")).
+		Replace(string(page))
+	sees := []string{
+		"", `"name":"order.close"`, `"id":"42"`, `"delayed":3`, `{"moved":3,"skipped":0}`, `{"deleted":3,"running":0}`,
+		`"code":"group_closed"`,
+	}
+	commands := fences(text, "sh")
+	if len(commands) != len(sees) {
+		t.Fatalf("the page has %d commands; this test knows what to see after %d", len(commands), len(sees))
+	}
+	reader := newReader(t)
+	for n, command := range commands {
+		reader.types(command, sees[n])
 	}
 }
