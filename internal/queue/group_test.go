@@ -313,14 +313,17 @@ func TestCancelGroupDuringADrain(t *testing.T) {
 
 // TestManyClosedGroups: a shard that did not answer comes back soon, however many groups are closed, and knows them.
 func TestManyClosedGroups(t *testing.T) {
-	g := newGrouped(t, 200*time.Millisecond)
+	g := newGrouped(t, 500*time.Millisecond)
 	const many = 20_000
-	pipe, b, until := g.Shards.All()[0].Redis().Pipeline(), g.Shards.All()[0].Buckets()[0], time.Now().Add(time.Hour)
+	until, key := float64(time.Now().Add(time.Hour).UnixMilli()), g.Shards.All()[0].Buckets()[0].Key("closed")
+	var list []redis.Z
 	for i := range many {
-		pipe.ZAdd(t.Context(), b.Key("closed"), redis.Z{Score: float64(until.UnixMilli()), Member: fmt.Sprint("g", i, " *")})
+		list = append(list, redis.Z{Score: until, Member: fmt.Sprint("g", i, " *")})
 	}
-	if _, err := pipe.Exec(t.Context()); err != nil {
-		t.Fatal(err)
+	for some := range slices.Chunk(list, 1000) {
+		if err := g.Shards.All()[0].Redis().ZAdd(t.Context(), key, some...).Err(); err != nil {
+			t.Fatal(err)
+		}
 	}
 	g.redis[1].Pause()
 	back := g.Shards.All()[1].Buckets()[0]

@@ -70,3 +70,25 @@ func TestRecoveryOfACancelledGroup(t *testing.T) {
 		})
 	}
 }
+
+// TestRecoveryReportsCancelledJobsAsDeleted, and the others of the group as what they are.
+func TestRecoveryReportsCancelledJobsAsDeleted(t *testing.T) {
+	h, in, _ := oneHost(t)
+	attendAll(t, in)
+	ready(t, h)
+	for _, topic := range []string{"orders.close", "orders.remind", "other"} {
+		p := store.Push{Topic: topic, ID: "1", Group: "order 42", Delay: time.Hour}
+		if err := h.queue.Push(t.Context(), p).Err; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if c, err := h.queue.CancelGroup(t.Context(), "order 42", []string{"orders.*"}, 0); err != nil || c.Deleted != 2 {
+		t.Fatal(c, err)
+	}
+	for _, dry := range []bool{true, false} {
+		r, err := h.recover(t.Context(), dry)
+		if err != nil || r.Jobs != 3 || r.Deleted != 2 || r.There != 1 || r.Missing != 0 {
+			t.Errorf("dry %v: %+v, %v", dry, r, err)
+		}
+	}
+}

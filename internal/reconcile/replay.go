@@ -170,9 +170,11 @@ func (p *pass) run(s *selection) error {
 			return err
 		}
 	}
-	for _, l := range p.index.groups {
-		if err := p.addGroup(l); err != nil {
-			return err
+	for _, lines := range p.index.groups {
+		for _, l := range lines {
+			if err := p.addGroup(l); err != nil {
+				return err
+			}
 		}
 	}
 	err := s.each(p.ctx, new(int), func(l *line) error {
@@ -180,6 +182,10 @@ func (p *pass) run(s *selection) error {
 			return nil
 		}
 		if !p.index.decides(l) {
+			return nil
+		}
+		if p.index.cancelled(l) {
+			p.report.Deleted++
 			return nil
 		}
 		e := p.index.entry(l)
