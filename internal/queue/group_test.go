@@ -238,8 +238,7 @@ func TestCancelGroupWithoutAnyOtherShard(t *testing.T) {
 		r.Pause()
 	}
 	_, err := g.CancelGroup(t.Context(), "order 42", everything, time.Hour)
-	var away *store.UnavailableError
-	if !errors.As(err, &away) {
+	if _, away := errors.AsType[*store.UnavailableError](err); !away {
 		t.Error(err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // A bucket that does not answer cannot take part in the cancellation of a group. So the cancellation is stored in
-// another shard (pend:SHARD BUCKET), and carried out before a process calls the bucket again, see store.Peers.CatchUp. A
+// another shard (pend:SHARD BUCKET), and carried out before a process calls the bucket again, see Peers.CatchUp. A
 // process that never lost the bucket hears of it by a message (timers and dispatchers listen). Until then members may
 // be called. Closed groups are copied in the same way, also to new shards.
 

@@ -92,3 +92,26 @@ func TestRecoveryReportsCancelledJobsAsDeleted(t *testing.T) {
 		}
 	}
 }
+
+// TestNoPushIntoAGroupIsEarly: whether a group is closed is not known before the bucket is compared.
+func TestNoPushIntoAGroupIsEarly(t *testing.T) {
+	h, in, client := oneHost(t)
+	attendAll(t, in)
+	ready(t, h)
+	if _, err := h.queue.CancelGroup(t.Context(), "order 42", []string{"*"}, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	client.FlushAll(t.Context())
+	if _, err := in.send(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []store.Push{
+		{Topic: "t", ID: store.NewID(), Fresh: true, Group: "order 42"},
+		{Topic: "t", ID: "1", OnDuplicate: store.Replace, Group: "order 42"},
+	} {
+		r := h.queue.Push(t.Context(), p)
+		if _, refused := errors.AsType[*store.UnavailableError](r.Err); !refused && !errors.Is(r.Err, store.ErrClosed) {
+			t.Errorf("push into a closed group: %+v", r)
+		}
+	}
+}

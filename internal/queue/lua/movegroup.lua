@@ -6,8 +6,8 @@
 --         or 'by MS' from when each job may be called now), key of the request ('' none).
 -- Returns {now in µs, cursor ('0' at the end), how many jobs run, are dead or would expire, then topic and description
 --         of each job that was moved, now or by an earlier request with the key}.
--- Keeps   with a key, each job is moved once however often the request is repeated within a day: moved:KEY has them. The
---         answer is the same, because the journal may have missed the first one.
+-- Keeps   with a key, each job is moved once however often the request is repeated within a day: moved:KEY has them.
+--         The answer is the same, because the journal may have missed the first one.
 local group, patterns, key = ARGV[1], ARGV[2], P .. 'moved:' .. ARGV[6]
 local by = tonumber(string.match(ARGV[5], '^by (.+)$'))
 local page = call('HSCAN', P .. 'g:' .. group, ARGV[3], 'COUNT', ARGV[4])
