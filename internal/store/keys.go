@@ -25,8 +25,8 @@ import (
 //	x:GROUP          HASH: who closed a group: topic patterns → until when (ms)
 //	closed           ZSET: GROUP PATTERNS of all closed groups by until when (ms)
 //	moved:KEY GROUP  HASH: TOPIC/ID of the jobs of a group that a request with this key has moved
-//	pend             in bucket 0, HASH: SHARD BUCKET NAME → cancellation of a group that this bucket of another shard
-//	                 has to carry out, as JSON; see queue/pending.go
+//	pend:SHARD N     in bucket 0, HASH: name → cancellation of a group that bucket N of another shard has to carry
+//	                 out, as JSON; see queue/pending.go
 //	q:PRIORITY       ZSET: topics with due jobs by turn; turn counts the turns
 //	next             ZSET: topics by their next event (ms): a job that falls due, a lease that ends, …
 //	c:TOPIC          HASH: a topic's settings, and the state of its window, rate and breaker; see shared/topic.lua

@@ -41,7 +41,8 @@ local function store(topic, k)
   local id, at, body = ARGV[k], instant(ARGV[k + 2]) + number % 1000, ARGV[k + 6]
   local job = {priority = ARGV[k + 3], more = ARGV[k + 4]}
   if ARGV[k + 5] ~= '' then job.more = job.more .. ' expires=' .. text(math.floor(instant(ARGV[k + 5]) / 1000)) end
-  if closed(get(job, 'group'), topic) then
+  local group = get(job, 'group')
+  if closed(group, topic) then
     number = number + 1
     out[#out + 1], out[#out + 2], out[#out + 3] = number, 'closed', ''
     return false
@@ -57,7 +58,7 @@ local function store(topic, k)
     call('HSET', key, id, record)
   end
   if long then call('SET', P .. 'b:' .. topic .. '/' .. id, body) end
-  join(topic, id, job)
+  if group then join(topic, id, job) end
   file(topic, id, job, at)
   return true
 end
