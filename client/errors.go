@@ -41,8 +41,8 @@ var statusErrors = map[int]error{
 	http.StatusServiceUnavailable:    ErrUnavailable,
 }
 
-// Codes of refusals, for Error.Code. A newer server may send others: treat those by their status. The API page says what
-// to do about each.
+// Codes of refusals, for Error.Code. A newer server may send others: treat those by their status. The API page says
+// what to do about each.
 const (
 	CodeInvalid        = "invalid"
 	CodeTooLarge       = "too_large"
