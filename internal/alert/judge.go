@@ -166,9 +166,10 @@ func (w *Watch) breakers(ctx context.Context, r Rules, topics []string, now time
 			now.Sub(w.found["breaker//"+name]) > defaultSpan {
 			continue
 		}
-		did := recent.since(runGap, now)
-		c := Cause{Kind: "breaker", Severity: Critical, N: did.failed, Of: did.failed + did.delivered}
-		list = append(list, Finding{Topic: name, Cause: c})
+		if did := recent.since(runGap, now); did.failing(calmShare * failingShare) {
+			c := Cause{Kind: "breaker", Severity: Critical, N: did.failed, Of: did.failed + did.delivered}
+			list = append(list, Finding{Topic: name, Cause: c})
+		}
 	}
 	return list, err
 }

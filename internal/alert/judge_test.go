@@ -254,6 +254,14 @@ func TestABreakerThatClosedWhileTheEndpointFailsIsFound(t *testing.T) {
 		if got := round(100, 0); got != "" {
 			t.Errorf("half a minute after it recovered: %q", got)
 		}
+		w.limits["a"] = observe.TopicLimits{Failures: 10, BreakerOpen: time.Now().Add(time.Hour)}
+		for range 24 {
+			round(0, 1)
+		}
+		w.limits["a"] = observe.TopicLimits{}
+		if got := round(100, 0); got != "" {
+			t.Errorf("after an outage the backlog is delivered, and few of the calls were probes: %q", got)
+		}
 	})
 }
 

@@ -268,6 +268,23 @@ func TestAnOutageOfAShardIsOneAlert(t *testing.T) {
 	})
 }
 
+// TestLatenessThatEndedDuringAnOutageIsOver within 30 s after it: then jobs do not wait because of the outage.
+func TestLatenessThatEndedDuringAnOutageIsOver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, watch := newWorld()
+		w.totals["b"] = waiting(3, time.Minute)
+		kinds(t, watch, time.Minute)
+		w.shards = []ShardFinding{{Shard: "r1", Kind: "down"}}
+		kinds(t, watch, 10*time.Second)
+		w.shards, w.totals["b"] = nil, observe.TopicTotals{}
+		kinds(t, watch, defaultSpan)
+		if _, judge := watch.Find(t.Context(), Defaults().Rules); !judge(Finding{Topic: "b", Cause: Cause{Kind: "late"}}) {
+			t.Error("it is not over")
+		}
+	})
+}
+
 // TestIdleTopicsCostNothing: a thousand of them are not read one by one in every round.
 func TestIdleTopicsCostNothing(t *testing.T) {
 	t.Parallel()
