@@ -24,6 +24,7 @@ type world struct {
 	limits  map[string]observe.TopicLimits
 	active  []string
 	late    map[string]activity.Histogram
+	called  time.Time // when the last call was late; zero: always
 	up      bool
 	journal error
 	shards  []ShardFinding
@@ -74,7 +75,10 @@ func (w *world) Attempts(context.Context, string, int) ([]activity.Attempt, erro
 	}, nil
 }
 
-func (w *world) Lateness(context.Context, []string, time.Time) (map[string]activity.Histogram, error) {
+func (w *world) Lateness(_ context.Context, _ []string, since time.Time) (map[string]activity.Histogram, error) {
+	if !w.called.IsZero() && w.called.Before(since) {
+		return nil, w.err
+	}
 	return w.late, w.err
 }
 
