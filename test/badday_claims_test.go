@@ -288,7 +288,7 @@ func (h *healing) judge() {
 		for kind := range claims {
 			key := s.source + " of " + s.about + ": " + kind
 			truth, said := wrong[kind]
-			seen[s.source+": "+kind] = seen[s.source+": "+kind] || said && truth == ""
+			seen[key] = seen[key] || said && truth == ""
 			if truth == "" {
 				delete(since, key)
 				continue
@@ -302,7 +302,7 @@ func (h *healing) judge() {
 				longest[key] = falsehood{s, truth, lasted}
 			}
 		}
-		if s.text != nothing || len(list) > 0 {
+		if s.text != nothing && s.text != "" || len(list) > 0 {
 			_, _ = fmt.Fprintf(w, "%d\t%s\t%s\t%.90s\t%s\t%s\n", s.minute, s.about, s.source, s.text, a.say(s.at),
 				strings.Join(list, "; "))
 		}
@@ -314,9 +314,14 @@ func (h *healing) judge() {
 			h.t.Errorf("%s is false for %s in minute %d: %q: %s", key, f.lasted, f.minute, f.text, f.truth)
 		}
 	}
-	for _, want := range []string{"overview: failing", "overview: down", "overview: jobs", "alerts: recovering",
-		"alerts: grows", "forecast: cleared", "CLI alerts: failing", "CLI alerts: down", "CLI stats: jobs", "topic: well",
-		"mail: failing", "mail: resolved", "mail: down", "mail: up", "mail: late"} {
+	for _, want := range []string{
+		"overview of heals: failing", "overview of redis-1: down", "overview of flooded: jobs",
+		"alerts of heals: recovering", "alerts of flooded: grows", "topic of heals: well", "forecast of heals: breaker",
+		"forecast of flooded: cleared", "forecast of grows: grows", "forecast of grows: cleared",
+		"CLI alerts of heals: failing", "CLI alerts of redis-1: down", "CLI stats of grows: jobs",
+		"mail of heals: failing", "mail of heals: resolved", "mail of flooded: late", "mail of redis-1: down",
+		"mail of redis-1: up",
+	} {
 		if !seen[want] {
 			h.t.Errorf("never said: %s", want)
 		}
