@@ -318,7 +318,7 @@ func (h *healing) judge() {
 		"overview of heals: failing", "overview of redis-1: down", "overview of flooded: jobs",
 		"alerts of heals: recovering", "alerts of flooded: grows", "topic of heals: well", "forecast of heals: breaker",
 		"forecast of flooded: cleared", "forecast of grows: grows", "forecast of grows: cleared",
-		"CLI alerts of heals: failing", "CLI alerts of redis-1: down", "CLI stats of grows: jobs",
+		"CLI alerts of heals: failing", "CLI alerts of redis-1: up", "CLI stats of grows: jobs",
 		"mail of heals: failing", "mail of heals: resolved", "mail of flooded: late", "mail of redis-1: down",
 		"mail of redis-1: up",
 	} {

@@ -143,7 +143,9 @@ func (h *healing) read(minute int) {
 	body, err = h.view.get("/alerts", false)
 	body, _, _ = strings.Cut(body, `<h2 class="card-title">Resolved`)
 	list("alerts", itemsIn(alertRow, endedCause.ReplaceAllString(body, " ")), err)
-	for _, topic := range healingTopics {
+	cli, err := h.cliAlerts()
+	list("CLI alerts", cli, err)
+	for _, topic := range healingTopics { // slow while Redis is stopped
 		body, err = h.view.get("/topics/"+topic+"?tab=forecast", false)
 		text := plain(body)
 		if err != nil {
@@ -154,8 +156,6 @@ func (h *healing) read(minute int) {
 		say("topic", topic, "health: "+health[1])
 		say("forecast", topic, dueSaid.FindString(text)+" "+lateSaid.FindString(text))
 	}
-	alerts, err := h.cliAlerts()
-	list("CLI alerts", alerts, err)
 	stats, err := h.cliStats()
 	list("CLI stats", stats, err)
 	for _, m := range h.smtp.Mails()[h.mails:] {
