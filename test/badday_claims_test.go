@@ -315,7 +315,7 @@ func (h *healing) judge() {
 		}
 	}
 	for _, want := range []string{
-		"overview of heals: failing", "overview of redis-1: down", "overview of flooded: jobs",
+		"overview of heals: failing", "overview of redis-1: up", "overview of flooded: jobs",
 		"alerts of heals: recovering", "alerts of flooded: grows", "topic of heals: well", "forecast of heals: breaker",
 		"forecast of flooded: cleared", "forecast of grows: grows", "forecast of grows: cleared",
 		"CLI alerts of heals: failing", "CLI alerts of redis-1: up", "CLI stats of grows: jobs",
