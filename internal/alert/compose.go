@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// A message has at most maxText bytes, so each part has at most partLines lines, or fewer: dead jobs give way to alerts.
+// A message has at most maxText bytes, so each part has at most partLines lines, or fewer: dead jobs give way to
+// alerts.
 const (
 	maxText   = 1500
 	partLines = 20
