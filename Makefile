@@ -131,7 +131,7 @@ chaos-short: need-all ## the same for 90 seconds, with the race detector in ever
 	env $(RACE_ENV) CHAOS_SECONDS=90 $(GO) test -race -count=1 -timeout 15m ./test/chaos/
 
 .PHONY: bad-day
-bad-day: need-redis build ## play 36 bad minutes of 44 topics in six; print what page, mail and the endpoint's ledger say
+bad-day: need-redis build ## play 36 bad minutes in six; print what pages, mails, commands and the endpoint's ledger say
 	WAKECALL_TEST_BINARY=$(CURDIR)/$(BINARY) WAKECALL_BAD_DAY=10s $(GO) test -vet=off -count=1 -v -timeout 20m -run TestABadDay ./test/
 
 .PHONY: check

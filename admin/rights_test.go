@@ -27,7 +27,7 @@ var (
 		"/topics/:topic/pause", "/topics/:topic/resume", "/topics/:topic/probe",
 		"/topics/:topic/jobs", "/topics/:topic/matching",
 		"/topics/:topic/errors/clear", "/topics/:topic/test",
-		"/topics/:topic/jobs/:id", "/push", "/dead/redrive", "/dead/delete", "/dead/selected", "/tasks/:id/cancel",
+		"/topics/:topic/jobs/:id", "/groups/:group", "/push", "/dead/redrive", "/dead/delete", "/dead/selected", "/tasks/:id/cancel",
 		"/tasks/:id/continue",
 		"/shards/:name/state", "/processes/restart", "/alerts/handle",
 	}
@@ -56,7 +56,8 @@ func changes(s *admintest.Site) [][2]string {
 
 // at replaces the parameters of a path.
 func at(path string) string {
-	return strings.NewReplacer(":topic", "shop.close", ":name", "look", ":id", "1", ":kind", "rates").Replace(path)
+	return strings.NewReplacer(":topic", "shop.close", ":name", "look", ":id", "1", ":kind", "rates", ":group", "order-42").
+		Replace(path)
 }
 
 // TestEveryChangeNeedsItsRole tests the registered routes, so that a new one cannot be forgotten: it needs an admin

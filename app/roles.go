@@ -137,7 +137,8 @@ func (p *parts) newServer(l net.Listener, replaced func() bool) (role, error) {
 		return role{}, err
 	}
 	s, err := server.New(server.Options{
-		Jobs: p.jobs(), Groups: p.queue, Waits: p.figures(), Workers: p.pull, Search: searcher, Registry: p.editedRegistry(),
+		Jobs: p.jobs(), Groups: p.queue, Waits: p.figures(), Workers: p.pull, Search: searcher,
+		Registry: p.editedRegistry(),
 		Healthy:  p.journal.Accepting,
 		Refused:  p.refused.Add,
 		Forecast: p.forecaster(), Alerts: alerts,

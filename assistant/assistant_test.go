@@ -58,8 +58,8 @@ func ask(t *testing.T, s *mcp.ClientSession, tool string, args map[string]any) (
 }
 
 var (
-	readingTools  = []string{"alerts", "dead_letters", "find_job", "list_jobs", "list_topics", "shards", "topic_stats"}
-	changingTools = []string{"ack_alert", "delete_job", "pause_topic", "resume_topic", "retry_dead", "run_job"}
+	readingTools  = []string{"alerts", "dead_letters", "find_job", "group_jobs", "list_jobs", "list_topics", "shards", "topic_stats"}
+	changingTools = []string{"ack_alert", "cancel_group", "delete_job", "pause_topic", "resume_topic", "retry_dead", "run_job"}
 )
 
 // TestAssistantOnlyReadsUnlessAllowed: without --allow-changes there is no tool that changes anything.
@@ -100,6 +100,8 @@ func TestAssistantChanges(t *testing.T) {
 		"POST /v1/topics/t/dead/retry":    {200, `{"count":3}`},
 		"DELETE /v1/topics/t/jobs/x":      {204, ``},
 		"POST /v1/alerts/7/ack":           {200, `{}`},
+		"DELETE /v1/groups/g":             {200, `{"deleted":2,"running":1}`},
+		"DELETE /v1/groups/g?close=10m0s": {202, `{"deleted":2,"running":1,"pending":["redis-2"]}`},
 	})
 	s := askAssistant(t, api.url, "secret-token", true)
 	for _, c := range []struct {
@@ -114,6 +116,8 @@ func TestAssistantChanges(t *testing.T) {
 		},
 		{"retry_dead", map[string]any{"topic": "t", "ids": []string{"x"}}, `POST /v1/topics/t/dead/retry {"ids":["x"]}`},
 		{"delete_job", map[string]any{"topic": "t", "id": "x"}, "DELETE /v1/topics/t/jobs/x"},
+		{"cancel_group", map[string]any{"group": "g"}, "DELETE /v1/groups/g"},
+		{"cancel_group", map[string]any{"group": "g", "close": "10m"}, "DELETE /v1/groups/g?close=10m0s"},
 		{"pause_topic", map[string]any{"topic": "t", "reason": "release"}, `PUT /v1/topics/t?reason=release {"state":"paused"}`},
 		{"resume_topic", map[string]any{"topic": "t"}, `PUT /v1/topics/t {"state":"active"}`},
 		{"ack_alert", map[string]any{"id": 7, "reason": "known"}, `POST /v1/alerts/7/ack {"reason":"known"}`},
@@ -177,6 +181,24 @@ func TestAssistantHandsOutNothingHidden(t *testing.T) {
 		if got := result + failure; !strings.Contains(got, "\ufffd") || strings.ContainsFunc(got, printable.Ignorable) {
 			t.Errorf("%s: %+q", tool, got)
 		}
+	}
+}
+
+// TestAssistantReadsAGroup, and says of what group a job is.
+func TestAssistantReadsAGroup(t *testing.T) {
+	api := newFakeAPI(t, map[string]answer{
+		"GET /v1/groups/order%2F42?limit=20": {200, `{"group":"order/42","counts":{"delayed":1,"ready":0,"running":0,"dead":2},
+			"closed_until":"2026-01-02T03:14:05Z","jobs":[{"topic":"t","id":"x","group":"order/42","state":"dead"}]}`},
+	})
+	s := askAssistant(t, api.url, "secret-token", false)
+	got, failure := ask(t, s, "group_jobs", map[string]any{"group": "order/42"})
+	for _, part := range []string{`"delayed":1`, `"dead":2`, `"group":"order/42"`, "(in 10m)", `"id":"x"`} {
+		if !strings.Contains(got, part) {
+			t.Errorf("no %s in %s %s", part, got, failure)
+		}
+	}
+	if _, failure := ask(t, s, "group_jobs", map[string]any{"group": "g", "limit": 101}); !strings.Contains(failure, "100") {
+		t.Errorf("a limit of 101: %q", failure)
 	}
 }
 

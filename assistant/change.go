@@ -1,7 +1,10 @@
 package assistant
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -32,6 +35,11 @@ func (t *tools) addChanges(s *mcp.Server) {
 		return done("deleted", t.api.Delete(ctx, in.Topic, in.ID))
 	})
 	addTool(t, s, &mcp.Tool{
+		Name: "cancel_group", Annotations: changes(true),
+		Description: "Deletes the waiting and dead jobs of a group, in all topics. They are not called afterwards; " +
+			"running ones end, and are not retried. This cannot be undone: show the user group_jobs first.",
+	}, t.cancelGroup)
+	addTool(t, s, &mcp.Tool{
 		Name: "pause_topic", Annotations: changes(false),
 		Description: "Pauses a topic: it accepts jobs, but none is called until it is resumed.",
 	}, func(ctx context.Context, in pauseIn) (*doneOut, error) {
@@ -54,6 +62,29 @@ func (t *tools) addChanges(s *mcp.Server) {
 type jobIn struct {
 	Topic string `json:"topic"`
 	ID    string `json:"id"`
+}
+
+type cancelIn struct {
+	Group string `json:"group"`
+	Close string `json:"close,omitempty" jsonschema:"refuse pushes into the group for this time, such as 10m"`
+}
+
+type cancelOut struct {
+	Deleted int      `json:"deleted"`
+	Running int      `json:"running" jsonschema:"jobs that are being called; they are not retried"`
+	Pending []string `json:"pending,omitempty" jsonschema:"shards that do not answer; they delete their jobs later"`
+}
+
+func (t *tools) cancelGroup(ctx context.Context, in cancelIn) (*cancelOut, error) {
+	closeFor, err := time.ParseDuration(cmp.Or(in.Close, "0"))
+	if err != nil {
+		return nil, fmt.Errorf("close must be a duration such as 10m: %w", err)
+	}
+	done, err := t.api.CancelGroup(ctx, in.Group, closeFor)
+	if err != nil {
+		return nil, err
+	}
+	return new(cancelOut(*done)), nil
 }
 
 type pauseIn struct {

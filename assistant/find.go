@@ -19,6 +19,7 @@ import (
 type job struct {
 	Topic       string    `json:"topic"`
 	ID          string    `json:"id"`
+	Group       string    `json:"group,omitempty" jsonschema:"jobs of one group are cancelled together"`
 	State       string    `json:"state"`
 	Summary     string    `json:"summary" jsonschema:"whether the job was called, in a sentence"`
 	DueAt       string    `json:"due_at"`
@@ -43,10 +44,10 @@ type attempt struct {
 func (t *tools) job(j *client.Job) job {
 	now := t.now()
 	out := job{
-		Topic: j.Topic, ID: j.ID, State: j.State, Summary: wasCalled(j, now), DueAt: describe.Instant(j.DueAt, now),
-		CreatedAt: describe.Instant(j.CreatedAt, now), Priority: j.Priority, Attempts: j.Attempts,
-		MaxAttempts: j.MaxAttempts,
-		Waits:       clip(describe.Waits(j.Waits, now), textLimit), Body: clip(bodyText(j), textLimit),
+		Topic: j.Topic, ID: j.ID, Group: j.Group, State: j.State, Summary: wasCalled(j, now),
+		DueAt: describe.Instant(j.DueAt, now), CreatedAt: describe.Instant(j.CreatedAt, now), Priority: j.Priority,
+		Attempts: j.Attempts, MaxAttempts: j.MaxAttempts,
+		Waits: clip(describe.Waits(j.Waits, now), textLimit), Body: clip(bodyText(j), textLimit),
 	}
 	for _, h := range j.History[max(0, len(j.History)-maxAttempts):] {
 		out.History = append(out.History, attempt{

@@ -29,6 +29,11 @@ func (t *tools) addReading(s *mcp.Server) {
 		Description: "Lists a topic's jobs in one state." + untrusted,
 	}, t.list)
 	addTool(t, s, &mcp.Tool{
+		Name: "group_jobs", Annotations: reads(),
+		Description: "Counts the jobs of a group in all topics, lists the first ones, and tells whether the group is " +
+			"closed for pushes." + untrusted,
+	}, t.group)
+	addTool(t, s, &mcp.Tool{
 		Name: "topic_stats", Annotations: reads(),
 		Description: "Counts a topic's jobs by state, and tells how long the oldest ready job has been due.",
 	}, t.stats)
@@ -96,6 +101,39 @@ func (t *tools) list(ctx context.Context, in listIn) (*listOut, error) {
 	out := &listOut{Jobs: []job{}, Next: page.Next}
 	for i := range page.Jobs {
 		out.Jobs = append(out.Jobs, t.job(&page.Jobs[i]))
+	}
+	return out, nil
+}
+
+type groupIn struct {
+	Group string `json:"group"`
+	Limit int    `json:"limit,omitempty" jsonschema:"maximum number of jobs in the list, 1 to 100; default 20"`
+}
+
+type groupOut struct {
+	Delayed     int    `json:"delayed"`
+	Ready       int    `json:"ready"`
+	Running     int    `json:"running"`
+	Dead        int    `json:"dead"`
+	ClosedUntil string `json:"closed_until,omitempty" jsonschema:"until then pushes into the group are refused"`
+	Jobs        []job  `json:"jobs" jsonschema:"by due time, without bodies and attempts"`
+}
+
+func (t *tools) group(ctx context.Context, in groupIn) (*groupOut, error) {
+	limit := cmp.Or(in.Limit, 20)
+	if limit > maxListed {
+		return nil, fmt.Errorf("limit must be at most %d", maxListed)
+	}
+	g, err := t.api.Group(ctx, in.Group, limit)
+	if err != nil {
+		return nil, err
+	}
+	out := &groupOut{
+		Delayed: g.Counts.Delayed, Ready: g.Counts.Ready, Running: g.Counts.Running, Dead: g.Counts.Dead,
+		ClosedUntil: describe.InstantOf(g.ClosedUntil, t.now()), Jobs: []job{},
+	}
+	for i := range g.Jobs {
+		out.Jobs = append(out.Jobs, t.job(&g.Jobs[i]))
 	}
 	return out, nil
 }

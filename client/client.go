@@ -102,6 +102,7 @@ type request struct {
 	repeatable  bool          // idempotent
 	status      *int          // if set, receives the answer's status
 	match       string        // If-Match
+	key         string        // Idempotency-Key
 	waits       time.Duration // how long the server may hold it
 	etag        *string
 }
@@ -212,6 +213,9 @@ func (c *Client) newRequest(ctx context.Context, r request) (*http.Request, erro
 	}
 	if r.match != "" {
 		req.Header.Set("If-Match", r.match)
+	}
+	if r.key != "" {
+		req.Header.Set("Idempotency-Key", r.key)
 	}
 	req.Header.Set("User-Agent", c.userAgent)
 	req.Header.Set("Accept", "application/json, application/problem+json")

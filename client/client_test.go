@@ -359,8 +359,17 @@ func TestOnlySafeRequestsAreRepeated(t *testing.T) {
 			_, err := c.Push(ctx, "t", Push{ID: "x", Body: body, OnDuplicate: Refuse})
 			return err
 		}, 1},
-		"delete": {func(c *Client) error { return c.Delete(ctx, "t", "x") }, 1},
-		"get":    {func(c *Client) error { _, err := c.Get(ctx, "t", "x"); return err }, 2},
+		"delete":            {func(c *Client) error { return c.Delete(ctx, "t", "x") }, 1},
+		"get":               {func(c *Client) error { _, err := c.Get(ctx, "t", "x"); return err }, 2},
+		"cancel of a group": {func(c *Client) error { _, err := c.CancelGroup(ctx, "g", time.Minute); return err }, 2},
+		"move of a group by a delay": {func(c *Client) error {
+			_, err := c.MoveGroup(ctx, "g", GroupMove{Delay: After(0)})
+			return err
+		}, 1},
+		"shift of a group": {func(c *Client) error {
+			_, err := c.MoveGroup(ctx, "g", GroupMove{Shift: time.Hour, Key: "k"})
+			return err
+		}, 2},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

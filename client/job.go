@@ -51,6 +51,7 @@ type Push struct {
 	ExpiresAt   time.Time         // instead of TTL
 	Headers     map[string]string // the job's own
 	Retry       []time.Duration   // waits between attempts
+	Group       string            // CancelGroup deletes all jobs of a group; as an ID, or empty: none
 }
 
 // After returns a Push.Delay.
@@ -60,6 +61,7 @@ func After(d time.Duration) *time.Duration { return &d }
 type Job struct {
 	Topic         string     `json:"topic"`
 	ID            string     `json:"id"`
+	Group         string     `json:"group,omitempty"`
 	State         string     `json:"state"`
 	DueAt         time.Time  `json:"due_at"` // as pushed or changed; retries do not move it
 	Priority      string     `json:"priority"`
@@ -123,8 +125,8 @@ type Result struct {
 	Err error // an *Error
 }
 
-// Push stores a job. Errors: ErrInvalid, ErrNotFound (no such topic), ErrConflict (the topic is offline; or, with
-// Refuse, the id already exists), ErrTooLarge, ErrUnavailable.
+// Push stores a job. Errors: ErrInvalid, ErrNotFound (no such topic), ErrConflict (the topic is offline, the group is
+// closed; or, with Refuse, the id already exists), ErrTooLarge, ErrUnavailable.
 func (c *Client) Push(ctx context.Context, topic string, p Push) (*Job, error) {
 	p.Topic = "" // the path has it
 	body, err := p.encode()
@@ -145,6 +147,7 @@ type RawPush struct {
 	TTR         time.Duration
 	MaxAttempts int
 	OnDuplicate string
+	Group       string
 }
 
 // PushRaw stores a job with any bytes as its body. Errors are those of Push.
@@ -166,7 +169,7 @@ func (p RawPush) query() url.Values {
 	w := Push{Delay: p.Delay, DueAt: p.DueAt, TTR: p.TTR}.wire()
 	return queryOf(map[string]string{
 		"delay": w.Delay, "due_at": w.DueAt, "ttr": w.TTR, "max_attempts": unlessZero(p.MaxAttempts),
-		"priority": p.Priority, "on_duplicate": p.OnDuplicate,
+		"priority": p.Priority, "on_duplicate": p.OnDuplicate, "group": p.Group,
 	})
 }
 
@@ -241,12 +244,13 @@ type wirePush struct {
 	ExpiresAt   string            `json:"expires_at,omitempty"`
 	Headers     map[string]string `json:"headers,omitempty"`
 	Retry       []Duration        `json:"retry,omitempty"`
+	Group       string            `json:"group,omitempty"`
 }
 
 func (p Push) wire() wirePush {
 	w := wirePush{
 		Topic: p.Topic, ID: p.ID, Priority: p.Priority, MaxAttempts: p.MaxAttempts, OnDuplicate: p.OnDuplicate,
-		Headers: p.Headers,
+		Headers: p.Headers, Group: p.Group,
 	}
 	if p.Delay != nil {
 		w.Delay = p.Delay.String()
@@ -416,10 +420,12 @@ type DeadFilter struct {
 
 func jobsPath(topic string) string { return "/v1/topics/" + url.PathEscape(topic) + "/jobs" }
 
-func jobPath(topic, id string) string {
-	escaped := url.PathEscape(id)
+func jobPath(topic, id string) string { return jobsPath(topic) + "/" + escapeID(id) }
+
+// escapeID escapes the id of a job, or the name of a group, for a path.
+func escapeID(id string) string {
 	if id == "." || id == ".." { // otherwise a proxy would resolve it as a relative path
-		escaped = strings.ReplaceAll(id, ".", "%2E")
+		return strings.ReplaceAll(id, ".", "%2E")
 	}
-	return jobsPath(topic) + "/" + escaped
+	return url.PathEscape(id)
 }

@@ -35,9 +35,10 @@ type Caller interface {
 	Do(ctx context.Context, e *callback.Endpoint, r *callback.Request) callback.Outcome
 }
 
-// Journal stores attempts.
+// Journal stores attempts, and deletions of jobs whose group was cancelled during their last one.
 type Journal interface {
 	Attempts(lines []journal.AttemptLine) error
+	Requests(lines []journal.RequestLine) error
 }
 
 // Options of a Dispatcher.

@@ -2,6 +2,7 @@ package dispatcher
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -139,6 +140,46 @@ func TestAFailureIsRetriedUntilDeliveredOrDead(t *testing.T) {
 	}
 	if n := i.called("a"); n != 3 {
 		t.Fatalf("a was called %d times", n)
+	}
+}
+
+// TestAJobWhoseGroupIsCancelledWhileItRuns is deleted when it fails, whatever that would mean otherwise, and no journal
+// says that it died.
+func TestAJobWhoseGroupIsCancelledWhileItRuns(t *testing.T) {
+	i := start(t)
+	for id, status := range map[string]int{"retried": http.StatusNotFound, "dies": http.StatusGone} {
+		i.hook(id, func(w http.ResponseWriter, _ *http.Request) {
+			if c, err := i.q.CancelGroup(t.Context(), id, []string{"*"}, 0); err != nil || c.Running != 1 {
+				t.Errorf("%+v, %v", c, err)
+			}
+			http.Error(w, "too late", status)
+		})
+		if r := i.q.Push(t.Context(), store.Push{Topic: "t", ID: id, Group: id}); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	eventually(t, "both are deleted, and recorded", func() bool {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		return len(i.asked) == 2
+	})
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for _, l := range i.lines {
+		if l.Outcome != journal.Retry {
+			t.Errorf("%s is recorded as %s", l.ID, l.Outcome)
+		}
+	}
+	for _, l := range i.asked {
+		if l.Op != journal.OpDelete || l.Revision == 0 {
+			t.Errorf("recorded %+v", l)
+		}
+		if j, err := i.q.Get(t.Context(), "t", l.ID); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("%+v, %v", j, err)
+		}
+	}
+	if len(i.lines) != 2 {
+		t.Errorf("%d attempts are recorded", len(i.lines))
 	}
 }
 

@@ -40,6 +40,7 @@ type installation struct {
 	mu    sync.Mutex
 	calls map[string]int // by id
 	lines []journal.AttemptLine
+	asked []journal.RequestLine
 	hooks map[string]http.HandlerFunc // by id
 	url   string
 	d     *Dispatcher
@@ -49,6 +50,13 @@ func (i *installation) Attempts(lines []journal.AttemptLine) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.lines = append(i.lines, lines...)
+	return nil
+}
+
+func (i *installation) Requests(lines []journal.RequestLine) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.asked = append(i.asked, lines...)
 	return nil
 }
 

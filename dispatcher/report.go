@@ -9,6 +9,9 @@ import (
 // report counts outcomes in the metrics and passes the attempts to the activity recorder.
 func (s *settler) report(batch []*outcome) {
 	d := s.reserver.d
+	if len(batch) == 0 {
+		return
+	}
 	for _, o := range batch {
 		d.metrics.outcome(o)
 	}

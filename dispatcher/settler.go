@@ -93,21 +93,40 @@ func (s *settler) settle(_ int, requests []*batch.Request[*outcome, struct{}]) {
 	for i, r := range requests {
 		batch[i] = r.Value
 	}
-	s.report(batch)
-	s.record(batch, false)
 	list := make([]store.End, len(batch))
+	var live, dying []*outcome
 	for i, o := range batch {
-		list[i] = o.End
+		if list[i] = o.End; o.dies() {
+			dying = append(dying, o)
+		} else {
+			live = append(live, o)
+		}
 	}
+	s.report(live)
+	s.record(live)
 	ended := s.send(list)
+	var gone []journal.RequestLine
 	for i, o := range batch {
-		if ended == nil || ended[i].Err != nil {
+		switch {
+		case ended == nil || ended[i].Err != nil:
 			s.reserver.d.metrics.lost.Inc()
-		} else if o.dies() {
+			continue
+		case ended[i].Withdrawn():
+			j := o.job
+			gone = append(gone, journal.RequestLine{Op: journal.OpDelete, Topic: j.Topic, ID: j.ID, Shard: j.Shard,
+				Revision: ended[i].Revision, CreatedAt: j.CreatedAt})
+			if o.dies() {
+				o.Verb = store.Retry // the attempt failed, but nobody is told of a death
+			}
+		case o.dies():
 			o.job.Revision = ended[i].Revision
 		}
 	}
-	s.record(batch, true)
+	s.report(dying)
+	s.record(dying)
+	if journals := s.reserver.d.opts.Journal; journals != nil && len(gone) > 0 && journals.Requests(gone) != nil {
+		s.reserver.d.metrics.journalErrors.Inc()
+	}
 	s.done(len(batch))
 }
 
@@ -147,11 +166,11 @@ func (s *settler) send(list []store.End) []store.Ended {
 // record writes attempts to the journal. It does so before they are settled and with the revision of the reservation,
 // so that a delivery is recorded whatever happens. Deaths are recorded afterwards, because settling assigns a death the
 // revision that orders it. A journal that cannot be written does not stop jobs.
-func (s *settler) record(batch []*outcome, deaths bool) {
+func (s *settler) record(batch []*outcome) {
 	d := s.reserver.d
 	var lines []journal.AttemptLine
 	for _, o := range batch {
-		if o.Verb == store.Release || o.dies() != deaths {
+		if o.Verb == store.Release {
 			continue
 		}
 		j := o.job

@@ -83,7 +83,7 @@ func TestGroups(t *testing.T) {
 		`{"due_at":"2027-01-02T03:04:05Z"}`: " 2027-01-02T03:04:05Z",
 		`{"shift":"-30m"}`:                  "k -30m0s",
 	} {
-		key := strings.Split(want, " ")[0]
+		key, _, _ := strings.Cut(want, " ")
 		if r := a.do("PATCH", group, body, "Idempotency-Key", key).want(200); r.body != `{"moved":3,"skipped":1}` {
 			t.Error(r.body)
 		}

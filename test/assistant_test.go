@@ -126,6 +126,19 @@ func (i *installation) assistantChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	i.endpoint.WaitCalls(t, topic, 1)
+	i.MustPush(t, topic, M{"id": "z", "body": 1, "delay": "1h", "group": topic})
+	var group struct {
+		Deleted int
+		Jobs    []struct{ ID, Group string }
+	}
+	if err := ask(t, s, "group_jobs", M{"group": topic}, &group); err != nil || len(group.Jobs) != 1 ||
+		group.Jobs[0].Group != topic {
+		t.Errorf("the group: %+v, %v", group, err)
+	}
+	if err := ask(t, s, "cancel_group", M{"group": topic, "close": "10m"}, &group); err != nil || group.Deleted != 1 {
+		t.Errorf("cancelled: %+v, %v", group, err)
+	}
+	i.waitGone(t, topic, "z")
 	var topics struct{ Topics []struct{ State string } }
 	err := errors.Join(ask(t, s, "pause_topic", M{"topic": topic, "reason": "stock count"}, &map[string]any{}),
 		ask(t, s, "list_topics", M{"prefix": topic}, &topics))

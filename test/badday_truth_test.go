@@ -9,6 +9,7 @@ import (
 	"net/mail"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"text/tabwriter"
@@ -52,28 +53,6 @@ func (d *badDay) backlogJobs() (jobs []M) {
 		}
 	}
 	return jobs
-}
-
-// flood pushes 20 jobs a second, four times as many as may be called, until the returned function is called.
-func (d *badDay) flood() (stop func()) {
-	end, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		for tick := time.NewTicker(500 * time.Millisecond); ; {
-			var jobs []M
-			for n := range 10 {
-				jobs = append(jobs, M{"topic": "flooded", "body": n})
-			}
-			d.Do(ctx, http.MethodPost, "/v1/jobs", M{"jobs": jobs})
-			select {
-			case <-tick.C:
-			case <-end:
-				tick.Stop()
-				return
-			}
-		}
-	}()
-	return func() { close(end); <-ended }
 }
 
 var (
@@ -122,6 +101,9 @@ func (d *badDay) isCleared(f *foretold) {
 		f.wrong("the page does not say so")
 	}
 	at, text := d.mailed(f.topic)
+	if at.IsZero() && d.leftOut() > 0 {
+		return
+	}
 	from, to, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(text, "cleared in "), "about "), " to ")
 	least, err := time.ParseDuration(from)
 	most, _ = time.ParseDuration(cmp.Or(to, from))
@@ -160,6 +142,16 @@ func (d *badDay) mailed(topic string) (time.Time, string) {
 	return time.Time{}, "–"
 }
 
+// leftOut returns how many alerts have no row in the first mail, which has at most 1,500 characters.
+func (d *badDay) leftOut() (n int) {
+	if more := newAndMore.FindStringSubmatch(textOf(d.t, d.smtp.Mails()[0])); more != nil {
+		n, _ = strconv.Atoi(more[1])
+	}
+	return n
+}
+
+var newAndMore = regexp.MustCompile(`\nNew\r?\n(?:topic .*\n)+and (\d+) more`)
+
 func within(said, is float64) bool { return said <= factor*is && is <= factor*said }
 
 // grew compares the growth of a backlog with a later count of it.
@@ -168,7 +160,8 @@ func (d *badDay) grew(f, later *foretold) {
 	if f.Reason != "grows" || !within(f.Growth, is) {
 		f.wrong("said %s by %.1f/s, grew by %.1f/s", f.Reason, f.Growth, is)
 	}
-	if _, mail := d.mailed(f.topic); !strings.Contains(f.page, "grows by") || !strings.Contains(mail, "grows by") {
+	at, mail := d.mailed(f.topic)
+	if !strings.Contains(f.page, "grows by") || !strings.Contains(mail, "grows by") && !(at.IsZero() && d.leftOut() > 0) {
 		f.wrong("the page says %q, the mail %q", f.page, mail)
 	}
 }
@@ -255,7 +248,7 @@ func (d *badDay) disagree(topic, page, mail string) (problems []string) {
 	if page != is {
 		problems = append(problems, fmt.Sprintf("the page says %q, the endpoint %q", page, is))
 	}
-	if mail != is {
+	if mail != is && (mail != "" || d.leftOut() == 0) {
 		problems = append(problems, fmt.Sprintf("the mail says %q, the endpoint %q", mail, is))
 	}
 	return problems

@@ -92,7 +92,7 @@ var pages = []string{
 	"/", "/topics", "/topics/-/new", "/topics/shop.close", "/topics/shop.close?tab=jobs&state=delayed",
 	"/topics/shop.close?tab=attempts", "/topics/shop.close?tab=ledger", "/topics/shop.close?tab=forecast",
 	"/topics/shop.close?tab=push", "/topics/shop.close/edit", "/topics/shop.close/test",
-	"/topics/shop.close/jobs/order-1",
+	"/topics/shop.close/jobs/order-1", "/groups/customer-7", "/groups/none",
 	"/push", "/dead", "/deliveries", "/shards", "/alerts", "/access", "/audit", "/processes", "/tasks", "/account",
 	"/search?id=nobody",
 }
@@ -107,7 +107,8 @@ func (i *installation) furnished(t *testing.T) *harness.Browser {
 			M{"id": fmt.Sprint("order-", n), "body": M{"order": n}, "delay": fmt.Sprint(3600+n*40, "s")})
 		i.Push(ctx, "shop.close", M{"id": fmt.Sprint("done-", n), "body": M{"order": n}})
 		if n < 6 {
-			i.Push(ctx, "mail.welcome", M{"id": fmt.Sprint("mail-", n), "body": M{"to": "x"}})
+			i.Push(ctx, "mail.welcome", M{"id": fmt.Sprint("mail-", n), "group": "customer-7", "body": M{"to": "x"}})
+			i.Push(ctx, "shop.close", M{"id": fmt.Sprint("remind-", n), "group": "customer-7", "body": n, "delay": "1h"})
 		}
 	}
 	harness.Eventually(t, soon, "the jobs to be dead", func() error {

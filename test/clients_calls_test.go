@@ -30,9 +30,9 @@ var clientCases = []struct {
 	test func(t *testing.T, d *driver)
 }{
 	{"push", pushesWithOptions}, {"ids", pushesOddIDs}, {"body", pushesValues}, {"batch", pushesBatch},
-	{"change", changesJobs}, {"lease", endsLeases}, {"refused", reportsRefusals}, {"unreachable", reportsLostAnswers},
-	{"repeat", repeatsWhatIsSafe}, {"prefix", keepsThePrefix}, {"verify", verifiesSignatures},
-	{"bodies", readsBodies}, {"header", checksHeaders},
+	{"change", changesJobs}, {"groups", cancelsGroups}, {"lease", endsLeases}, {"refused", reportsRefusals},
+	{"unreachable", reportsLostAnswers}, {"repeat", repeatsWhatIsSafe}, {"prefix", keepsThePrefix},
+	{"verify", verifiesSignatures}, {"bodies", readsBodies}, {"header", checksHeaders},
 }
 
 type clientJob struct {
@@ -177,6 +177,86 @@ func changesJobs(t *testing.T, d *driver) {
 	}
 }
 
+// cancelsGroups: a group is read, moved, shifted once by a key, and cancelled, after which pushes into it are refused.
+func cancelsGroups(t *testing.T, d *driver) {
+	topic := d.topic + ".groups"
+	d.MustPutTopic(t, topic, M{"callback_url": d.endpoint.URL("/" + topic)})
+	var own struct{ Token, Secret string } // other clients use the same groups in their own topics
+	answer := d.MustDo(t, http.StatusCreated, http.MethodPost, "/v1/tokens", M{
+		"name": topic, "rights": []string{"push", "read"}, "topics": []string{topic},
+	})
+	must(t, answer.JSON(&own))
+	due := time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, name := range []string{"order 42/ü%2F", "..", ".", strings.Repeat("é", 64)} {
+		on := func(op string, more M) M {
+			c := M{"op": op, "name": name, "client": M{"url": d.Base, "token": own.Token + own.Secret}}
+			maps.Copy(c, more)
+			return c
+		}
+		push := func(id string) M {
+			return M{"op": "push", "topic": topic, "push": M{"id": id, "body": M{"n": id}, "delay": "1h", "group": name}}
+		}
+		var job clientJob
+		if d.must(t, push("1"), &job); job.Group != name {
+			t.Fatalf("%+v", job)
+		}
+		d.must(t, push("2"), nil)
+		type count struct{ Moved, Skipped, Deleted, Running int }
+		for i, m := range []struct {
+			move M
+			due  time.Time
+		}{
+			{M{"move": M{}, "due": due}, due},
+			{M{"move": M{"shift": -3600}, "key": "earlier"}, due.Add(-time.Hour)},
+			{M{"move": M{"shift": -3600}, "key": "earlier"}, due.Add(-time.Hour)},
+			{M{"move": M{"delay": 360000}}, time.Time{}},
+		} {
+			var got count
+			if d.must(t, on("move_group", m.move), &got); i != 2 && got.Moved != 2 || got.Skipped != 0 {
+				t.Errorf("%v: %+v", m.move, got)
+			}
+			at := d.MustGet(t, topic, "1").DueAt
+			if !m.due.IsZero() && !at.Equal(m.due) || m.due.IsZero() && time.Until(at).Round(time.Hour) != 100*time.Hour {
+				t.Errorf("%v: due at %s", m.move, at)
+			}
+		}
+		if f := d.fails(t, on("move_group", M{"move": M{"shift": 1}}), http.StatusBadRequest); f.Field != "Idempotency-Key" {
+			t.Errorf("a shift without a key: %+v", f)
+		}
+
+		var group struct {
+			Group       string
+			Counts      struct{ Delayed, Ready, Running, Dead int }
+			ClosedUntil *time.Time `json:"closed_until"`
+			Jobs        []clientJob
+		}
+		read := func(limit M) {
+			group.ClosedUntil, group.Jobs = nil, nil
+			d.must(t, on("group", limit), &group)
+		}
+		if read(nil); group.Group != name || group.Counts.Delayed != 2 || group.ClosedUntil != nil || len(group.Jobs) != 2 ||
+			group.Jobs[0].Group != name || group.Jobs[0].Topic != topic {
+			t.Errorf("%+v", group)
+		}
+		if read(M{"limit": 1}); len(group.Jobs) != 1 {
+			t.Errorf("with a limit of 1: %+v", group)
+		}
+		var done count
+		if d.must(t, on("cancel_group", M{"close": 600}), &done); done != (count{Deleted: 2}) {
+			t.Errorf("cancel: %+v", done)
+		}
+		if f := d.fails(t, push("3"), http.StatusConflict); f.Code != "group_closed" || f.Field != "group" || f.ID != "3" {
+			t.Errorf("a push into a closed group: %+v", f)
+		}
+		if read(nil); len(group.Jobs) != 0 || group.ClosedUntil == nil || time.Until(*group.ClosedUntil) < 9*time.Minute {
+			t.Errorf("closed: %+v", group)
+		}
+		if d.must(t, on("cancel_group", nil), &done); done.Deleted != 0 {
+			t.Errorf("again: %+v", done)
+		}
+	}
+}
+
 func endsLeases(t *testing.T, d *driver) {
 	topic := d.topic + ".pull"
 	d.MustPutTopic(t, topic, M{"delivery": "pull", "ttr": "1m", "retry": []string{"1h"}})
@@ -253,17 +333,19 @@ func readsBodies(t *testing.T, d *driver) {
 	check(bodies)
 }
 
-// checksHeaders: a token or an ETag with a line's end sends no header of its own.
+// checksHeaders: a token, an ETag or a key with a line's end sends no header of its own.
 func checksHeaders(t *testing.T, d *driver) {
 	for _, end := range []string{"\n", "\r\n", "\r\n ", "\x00", "\r"} {
 		for token, etag := range map[string]string{"x" + end + "X-Evil: 1": "", "x": `"x` + end + `X-Evil: 1"`} {
 			b := breakAnswers(t, replies(http.StatusOK, anyJob))
-			f := d.call(t, M{
-				"op": "change", "topic": "t", "id": "x", "push": M{"priority": "low"}, "etag": etag,
-				"client": M{"url": b.URL, "token": token},
-			}, nil)
-			if f == nil || f.Status != 0 || len(b.bodies()) != 0 {
-				t.Errorf("%q, %q: %+v, sent %q", token, etag, f, b.bodies())
+			for _, command := range []M{
+				{"op": "change", "topic": "t", "id": "x", "push": M{"priority": "low"}, "etag": etag},
+				{"op": "move_group", "name": "g", "move": M{"shift": 1}, "key": etag},
+			} {
+				command["client"] = M{"url": b.URL, "token": token}
+				if f := d.call(t, command, nil); f == nil || f.Status != 0 || len(b.bodies()) != 0 {
+					t.Errorf("%v: %+v, sent %q", command, f, b.bodies())
+				}
 			}
 		}
 	}
@@ -409,11 +491,22 @@ func repeatsWhatIsSafe(t *testing.T, d *driver) {
 	if got := b.bodies(); len(got) != 2 || got[0] != got[1] {
 		t.Errorf("a batch: %q", got)
 	}
+	for op, answer := range map[string]string{
+		"group":        `{"group":"g","counts":{"delayed":0,"ready":0,"running":0,"dead":0},"jobs":[]}`,
+		"cancel_group": `{"deleted":0,"running":0}`, "move_group": `{"moved":0,"skipped":0}`,
+	} {
+		b = breakAnswers(t, busy, loses, replies(http.StatusOK, answer))
+		d.must(t, M{"op": op, "name": "g", "move": M{"shift": 5}, "key": "k", "client": patient(b)}, nil)
+		if n := len(b.bodies()); n != 3 {
+			t.Errorf("%s: %d requests", op, n)
+		}
+	}
 	for name, command := range map[string]M{
 		"error":  {"op": "push", "topic": "t", "push": M{"id": "x", "body": 1, "on_duplicate": "error"}},
 		"delete": {"op": "delete", "topic": "t", "id": "x"},
 		"delay":  {"op": "change", "topic": "t", "id": "x", "push": M{"delay": 5}},
 		"run":    {"op": "run", "topic": "t", "id": "x"},
+		"move":   {"op": "move_group", "name": "g", "move": M{"delay": 5}},
 	} {
 		for kind, way := range map[string]http.HandlerFunc{"ApiError": busy, "UnreachableError": loses} {
 			b := breakAnswers(t, way)

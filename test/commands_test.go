@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/wakecall/wakecall/test/harness"
 	"github.com/wakecall/wakecall/test/harness/process"
@@ -20,6 +21,7 @@ func TestCommands(t *testing.T) {
 	i := start(t, harness.Options{})
 	t.Run("topics are applied from YAML", i.applyTopics)
 	t.Run("push, get, run, delete", i.commandJobs)
+	t.Run("groups", i.commandGroups)
 	t.Run("what goes wrong has an exit code", i.commandErrors)
 	t.Run("shards, stats, migrations", i.commandViews)
 }
@@ -69,6 +71,35 @@ func (i *installation) commandJobs(t *testing.T) {
 	i.succeeds(t, "push", topic, "--id", "y", "--due", "2030-01-02T03:04:05Z")
 	i.succeeds(t, "delete", topic, "y")
 	i.waitGone(t, topic, "y")
+}
+
+func (i *installation) commandGroups(t *testing.T) {
+	topic := i.topic(t, nil, nil)
+	group := "of " + topic
+	push := []string{"push", topic, "--group", group, "--delay", "1h"}
+	i.succeeds(t, append(push, "--id", "x")...)
+	i.succeeds(t, append(push, "--id", "y")...)
+	due := i.MustGet(t, topic, "x").DueAt
+	shift := []string{"group", "move", group, "--shift", "-15m", "--key", "once"}
+	if out := i.succeeds(t, shift...); !strings.HasPrefix(out, "2 jobs") {
+		t.Errorf("group move prints\n%s", out)
+	}
+	i.succeeds(t, shift...)
+	if at := i.MustGet(t, topic, "x").DueAt; !at.Equal(due.Add(-15 * time.Minute)) {
+		t.Errorf("it is due at %s, was at %s", at, due)
+	}
+	if out := i.succeeds(t, "get", topic, "x"); !strings.Contains(out, group) {
+		t.Errorf("get prints\n%s", out)
+	}
+	if out := i.succeeds(t, "group", "cancel", group, "--close", "10m"); !strings.HasPrefix(out, "2 jobs") {
+		t.Errorf("group cancel prints\n%s", out)
+	}
+	if code, out := i.Run(append(push, "--id", "z")...); code != 1 || !strings.HasPrefix(out, "wakecall: --group: ") {
+		t.Errorf("a push into a closed group: code %d\n%s", code, out)
+	}
+	if out := i.succeeds(t, "group", "show", group); !strings.Contains(out, "closed until") || strings.Contains(out, "TOPIC") {
+		t.Errorf("group show prints\n%s", out)
+	}
 }
 
 func (i *installation) commandErrors(t *testing.T) {

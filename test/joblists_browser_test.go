@@ -25,7 +25,7 @@ func TestJobListsOnAPhoneAndByKeyboard(t *testing.T) {
 	long := strings.Repeat("a-long-id-", 8)
 	for n := range 5 {
 		i.MustPush(t, "mail.welcome", M{"id": fmt.Sprint(long, n), "body": M{"to": "x"}})
-		i.MustPush(t, "shop.close", M{"id": fmt.Sprint(long, n), "body": M{"order": n}})
+		i.MustPush(t, "shop.close", M{"id": fmt.Sprint(long, n), "group": long, "body": M{"order": n}})
 	}
 	harness.Eventually(t, soon, "the jobs to be dead", func() error {
 		return harness.Equal("dead", i.MustStats(t, "mail.welcome").Dead, 5)
@@ -38,6 +38,7 @@ func TestJobListsOnAPhoneAndByKeyboard(t *testing.T) {
 	lists := []string{
 		"/topics/shop.close?tab=jobs&state=ready", "/topics/mail.welcome?tab=jobs&state=dead", "/dead",
 		"/topics/mail.welcome/jobs/" + long + "1", "/deliveries",
+		"/groups/" + long,
 	}
 	for n, path := range lists {
 		harness.Eventually(t, soon, "the lines of "+path, func() error { // calls are noted within a second

@@ -67,6 +67,14 @@ func (*Queue) ListFinished(context.Context, string, string, string, int) ([]stor
 	return nil, "", nil
 }
 
+func (*Queue) Group(context.Context, string, []string, int) (queue.Group, error) {
+	return queue.Group{}, nil
+}
+
+func (*Queue) CancelGroup(context.Context, string, []string, time.Duration) (queue.Cancelled, error) {
+	return queue.Cancelled{}, nil
+}
+
 func (*Queue) Resend(context.Context, string, string) (*store.Job, error) {
 	return nil, store.ErrNotFound
 }

@@ -16,6 +16,7 @@ import (
 type Vitals struct {
 	Attempts  int64
 	Success   float64 // share of successful attempts; NaN: no attempts, or unknown
+	Recovered bool    // most of the last attempts succeeded, although most of all failed
 	Delivered string  // points of a small chart
 	Failed    string
 	Read      Stored // the values above
@@ -77,9 +78,22 @@ func (h *Handler) readVitals(ctx context.Context, topic string, last Vitals) Vit
 	v.Attempts = p.Sums["delivered"] + p.Sums["failed"]
 	if v.Attempts > 0 {
 		v.Success = float64(p.Sums["delivered"]) / float64(v.Attempts)
+		v.Recovered = v.Success < 0.5 && h.recovered(ctx, topic)
 	}
 	v.Delivered, v.Failed = spark(p.Values["delivered"], p.Values["failed"])
 	return v
+}
+
+// recovered reports whether most of a topic's last attempts succeeded. The history has them a minute later.
+func (h *Handler) recovered(ctx context.Context, topic string) bool {
+	attempts, _ := h.Activity.Attempts(ctx, topic, 10) // on error: those that could be read
+	succeeded := 0
+	for _, a := range attempts {
+		if a.Outcome == "done" || a.Outcome == "snooze" {
+			succeeded++
+		}
+	}
+	return 2*succeeded > len(attempts)
 }
 
 // spark returns two lines for a small chart, with the same scale; both are empty if there were no values.

@@ -1,4 +1,5 @@
-// Package jobs serves the pages about jobs: a single job, pushing, the dead letters, and bulk work with its tasks.
+// Package jobs serves the pages about jobs: a single job, a group, pushing, the dead letters, and bulk work with its
+// tasks.
 package jobs
 
 import (
@@ -7,12 +8,14 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+	"gorm.io/gorm"
 
 	"github.com/wakecall/wakecall/admin/figures"
 	"github.com/wakecall/wakecall/admin/live"
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/internal/bulk"
 	"github.com/wakecall/wakecall/internal/callback"
+	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/store"
 )
 
@@ -21,7 +24,7 @@ type Options struct {
 	*page.Pages
 
 	Hub      *live.Hub
-	Registry page.Registry
+	Registry Registry
 	Queue    Queue
 	Counts   Counts
 	Caller   Caller
@@ -33,11 +36,21 @@ type Options struct {
 	Patience time.Duration // of a page's search and count, before another request continues it; 0: 100 ms
 }
 
+// Registry has the topics, and stores the audit trail; *registry.Registry implements it.
+type Registry interface {
+	page.Registry
+	Up() bool
+	Change(
+		ctx context.Context, actor, action, object string, do func(tx *gorm.DB, c *registry.Changed) error,
+	) error
+}
+
 // Queue is the part of the queue that the pages use.
 type Queue interface {
 	bulk.Queue
 	Pusher
 	Finder
+	Groups
 	Waiting
 	End(ctx context.Context, list []store.End) []store.Ended
 }
@@ -83,6 +96,7 @@ const patience = 100 * time.Millisecond
 // Routes registers the pages.
 func (h *Handler) Routes(g *echo.Group) {
 	h.jobRoutes(g)
+	h.groupRoutes(g)
 	h.matchingRoutes(g)
 	h.pushRoutes(g)
 	h.deadRoutes(g)

@@ -230,7 +230,7 @@ func isFieldError(err error) bool {
 func isJobRefusal(err error) bool {
 	return errors.Is(err, store.ErrRunning) || errors.Is(err, store.ErrDead) || errors.Is(err, store.ErrTooFar) ||
 		errors.Is(err, store.ErrAlive) || errors.Is(err, store.ErrBodyGone) ||
-		errors.Is(err, store.ErrState) || errors.Is(err, store.ErrExpires)
+		errors.Is(err, store.ErrState) || errors.Is(err, store.ErrExpires) || errors.Is(err, store.ErrClosed)
 }
 
 func EndpointOf(t *registry.Topic) (*callback.Endpoint, error) {

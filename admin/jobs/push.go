@@ -32,7 +32,7 @@ func (h *Handler) pushRoutes(g *echo.Group) {
 	g.POST("/push", page.Need(account.RoleOperator, h.pushJob))
 }
 
-type pushForm struct{ Topic, ID, Body, Delay, DueAt, Priority, MaxAttempts, OnDuplicate string }
+type pushForm struct{ Topic, ID, Group, Body, Delay, DueAt, Priority, MaxAttempts, OnDuplicate string }
 
 type pushData struct {
 	Form     pushForm
@@ -81,8 +81,8 @@ func (h *Handler) suggested() (names []string) {
 
 func (h *Handler) pushJob(c echo.Context) error {
 	v := func(name string) string { return strings.TrimSpace(c.FormValue(name)) }
-	f := pushForm{v("topic"), c.FormValue("id"), c.FormValue("body"), v("delay"), v("due_at"), v("priority"),
-		v("max_attempts"), v("on_duplicate")}
+	f := pushForm{v("topic"), c.FormValue("id"), c.FormValue("group"), c.FormValue("body"), v("delay"),
+		v("due_at"), v("priority"), v("max_attempts"), v("on_duplicate")}
 	p, err := h.pushOf(f, page.Zone(c))
 	if err != nil {
 		fields, rest := h.Texts.FieldErrors(c, err)
@@ -95,6 +95,8 @@ func (h *Handler) pushJob(c echo.Context) error {
 	switch {
 	case errors.Is(r.Err, store.ErrDuplicate):
 		return h.pushPage(c, http.StatusConflict, f, map[string]string{"id": h.Texts.T(c, "push.duplicate", f.ID)})
+	case errors.Is(r.Err, store.ErrClosed):
+		return h.pushPage(c, http.StatusConflict, f, map[string]string{"group": h.Texts.Explain(c, r.Err)})
 	case r.Err != nil:
 		return r.Err
 	case r.Duplicate:
@@ -112,7 +114,7 @@ var duplicates = map[string]store.OnDuplicate{"": store.Keep, "keep": store.Keep
 
 // pushOf validates a form as the API validates a push.
 func (h *Handler) pushOf(f pushForm, zone *time.Location) (*store.Push, error) {
-	p := &store.Push{Topic: f.Topic, ID: f.ID, Body: []byte(strings.TrimSpace(f.Body))}
+	p := &store.Push{Topic: f.Topic, ID: f.ID, Group: f.Group, Body: []byte(strings.TrimSpace(f.Body))}
 	var errs []error
 	t := h.Registry.Snapshot().Topic(f.Topic)
 	switch {
@@ -128,8 +130,11 @@ func (h *Handler) pushOf(f pushForm, zone *time.Location) (*store.Push, error) {
 	}
 	if p.ID == "" {
 		p.ID, p.Fresh = store.NewID(), true
-	} else if err := validID(p.ID); err != nil {
-		errs = append(errs, err)
+	} else {
+		errs = append(errs, validID("id", p.ID))
+	}
+	if p.Group != "" {
+		errs = append(errs, validID("group", p.Group))
 	}
 	if !json.Valid(p.Body) {
 		errs = append(errs, page.FieldError("body", "topic.not_json"))
@@ -139,9 +144,9 @@ func (h *Handler) pushOf(f pushForm, zone *time.Location) (*store.Push, error) {
 	return p, errors.Join(append(errs, setWhen(p, f, t, zone), setLimits(p, f, t))...)
 }
 
-func validID(id string) error {
+func validID(field, id string) error {
 	if store.CheckID(id) != nil {
-		return page.FieldError("id", "field.id", id, maxID)
+		return page.FieldError(field, "field.id", id, maxID)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/wakecall/wakecall/admin/page"
+	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/store"
 )
 
@@ -35,6 +36,7 @@ var places = []place{
 
 type searchData struct {
 	Text   string
+	Group  bool // there is a group of that name
 	Places []place
 	Topics []string
 	Jobs   []*store.Job
@@ -45,8 +47,8 @@ type searchData struct {
 	Away   string
 }
 
-// searchPage finds pages, topics, and jobs by id or prefix of an id; htmx calls it while the user types. It redirects
-// to an unambiguous result. It shows quick results at once, and the page then keeps searching.
+// searchPage finds pages, topics, a group, and jobs by id or prefix of an id; htmx calls it while the user types. It
+// redirects to an unambiguous topic or job. It shows quick results at once, and the page then keeps searching.
 func (h *Handler) searchPage(c echo.Context) error {
 	d := searchData{Text: strings.TrimSpace(c.QueryParam("id"))}
 	typing := page.IsFragment(c)
@@ -57,7 +59,8 @@ func (h *Handler) searchPage(c echo.Context) error {
 		}
 		return h.Pages.Redirect(c, "/topics")
 	}
-	if !typing && h.Registry.Snapshot().Topics.Get(d.Text) != nil {
+	d.Group = h.isGroup(c.Request().Context(), d.Text)
+	if !typing && !d.Group && h.Registry.Snapshot().Topics.Get(d.Text) != nil {
 		return h.Pages.Redirect(c, h.Pages.Below("/topics", d.Text))
 	}
 	on := typing && c.QueryParam("on") != ""
@@ -69,7 +72,8 @@ func (h *Handler) searchPage(c echo.Context) error {
 	if typing {
 		return h.Pages.Fragment(c, "partials/found", d)
 	}
-	if len(d.Jobs) == 1 && len(d.Topics)+len(d.Places) == 0 && d.Away == "" && !d.cut && d.Jobs[0].ID == d.Text {
+	alone := len(d.Jobs) == 1 && !d.Group && len(d.Topics)+len(d.Places) == 0 && d.Away == "" && !d.cut
+	if alone && d.Jobs[0].ID == d.Text {
 		return h.Pages.Redirect(c, h.Pages.Below("/topics", d.Jobs[0].Topic, "jobs", d.Jobs[0].ID))
 	}
 	return h.Pages.Render(c, http.StatusOK, "search", d)
@@ -93,6 +97,15 @@ func (h *Handler) findNames(c echo.Context, d *searchData) {
 			d.Places = append(d.Places, p)
 		}
 	}
+}
+
+// isGroup reports whether a group has jobs, or is closed, as far as the shards answer.
+func (h *Handler) isGroup(ctx context.Context, name string) bool {
+	if store.CheckID(name) != nil {
+		return false
+	}
+	g, _ := h.Queue.Group(ctx, name, everyTopic, 0) // findJobs says which shards do not answer
+	return g.Counts != queue.GroupCounts{} || !g.ClosedUntil.IsZero()
 }
 
 // findJobs finds the jobs with an id, and, as time allows, jobs whose ids begin with it. When the page keeps searching,

@@ -118,7 +118,7 @@ func ProblemOf(err error) problem {
 		return problem{http.StatusNotFound, titleOf(http.StatusNotFound), err.Error()}
 	case errors.Is(err, registry.ErrUnavailable), errors.As(err, &away), errors.Is(err, seal.ErrKey):
 		return problem{http.StatusServiceUnavailable, titleOf(http.StatusServiceUnavailable), err.Error()}
-	case errors.Is(err, account.ErrLastAdmin), errors.Is(err, registry.ErrChanged):
+	case errors.Is(err, account.ErrLastAdmin), errors.Is(err, registry.ErrChanged), errors.Is(err, store.ErrClosed):
 		return problem{http.StatusConflict, titleOf(http.StatusConflict), err.Error()}
 	case errors.Is(err, store.ErrCursor):
 		return problem{http.StatusBadRequest, titleOf(http.StatusBadRequest), err.Error()}

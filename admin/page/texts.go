@@ -44,6 +44,7 @@ var known = []struct {
 	{store.ErrCursor, "errors.cursor"},
 	{store.ErrTooFar, "errors.too_far"},
 	{store.ErrExpires, "errors.expires"},
+	{store.ErrClosed, "errors.closed"},
 	{registry.ErrNoTopic, "errors.no_topic"},
 	{registry.ErrNoShard, "errors.no_shard"},
 	{registry.ErrNoToken, "errors.no_token"},

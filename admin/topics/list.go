@@ -105,7 +105,7 @@ func (l topicLine) Health() string {
 		return "no_worker"
 	case l.alerted("no_consumer") && l.mayWait():
 		return "no_consumer"
-	case l.Success == 0, l.Attempts >= failingLeast && l.Success < 1-failingShare,
+	case !l.Recovered && (l.Success == 0 || l.Attempts >= failingLeast && l.Success < 1-failingShare),
 		l.Read.Old && l.alerted("topic_failing"):
 		return "failing"
 	case len(l.Missing) > 0:

@@ -102,7 +102,7 @@ func (*sick) Series(_ context.Context, series, span string) (history.Points, err
 	switch series {
 	case "broken", "one":
 		p.Sums = map[string]int64{"failed": 1}
-	case "some":
+	case "some", "healed":
 		p.Sums = map[string]int64{"delivered": 4, "failed": 6}
 	}
 	return p, nil
@@ -118,6 +118,14 @@ func (sickCalls) Lateness(_ context.Context, topics []string, _ time.Time) (map[
 		list[name].AddWaiting(10_000, time.Duration(len(name))*100*time.Millisecond)
 	}
 	return list, nil
+}
+
+// Attempts returns those of healed, which were delivered in the last minute.
+func (sickCalls) Attempts(_ context.Context, topic string, _ int) ([]activity.Attempt, error) {
+	if topic == "healed" {
+		return []activity.Attempt{{Outcome: "done"}, {Outcome: "done"}, {Outcome: "retry"}}, nil
+	}
+	return []activity.Attempt{{Outcome: "done"}, {Outcome: "retry"}}, nil
 }
 
 // sickSite has a topic for each state of health.
@@ -143,11 +151,12 @@ func TestABrokenTopicIsNotHealthy(t *testing.T) {
 	pull.Delivery = registry.DeliveryPull
 	_, err := s.Registry.PutTopic(t.Context(), "test", pull)
 	admintest.Must(t, err)
+	s.AddTopic("healed")
 	q.ByTopic["unworked"] = store.Stats{Ready: 155, OldestReady: time.Minute}
 	body := s.Shows("/topics", `data-live="topics:`)
 	for name, want := range map[string][]string{
 		"broken": {"breaker open", "bg-red-lt", "0%", "ms</td>", "<polyline"}, "one": {"failing", "bg-red-lt", "0%"},
-		"some": {"failing", "40.0%"}, "waiting": {"late", "bg-orange-lt", "1h"},
+		"some": {"failing", "40.0%"}, "healed": {"healthy", "40.0%"}, "waiting": {"late", "bg-orange-lt", "1h"},
 		"unworked": {"no worker", "bg-red-lt"}, "well.known": {"healthy", "bg-green-lt", "90.9%", "ms</td>"},
 	} {
 		_, row, _ := strings.Cut(body, `href="/topics/`+name+`">`)

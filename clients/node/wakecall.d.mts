@@ -18,12 +18,14 @@ export interface Push {
   expires_at?: Instant;
   headers?: Record<string, string>;
   retry?: Duration[];
+  group?: string;
 }
 
 /** A job in the API's answers; GET /docs on the server describes every field. */
 export interface Job {
   topic: string;
   id: string;
+  group?: string;
   state: "delayed" | "ready" | "running" | "dead" | "done" | "spooled";
   due_at: string;
   priority: Priority;
@@ -35,6 +37,13 @@ export interface Job {
   history?: { n: number; started_at: string; took_ms: number; status: number; error: string; answer: string }[];
   etag?: string;
   [field: string]: unknown;
+}
+
+export interface Group {
+  group: string;
+  counts: { delayed: number; ready: number; running: number; dead: number };
+  closed_until?: string;
+  jobs: Job[];
 }
 
 export interface LeasedJob {
@@ -97,6 +106,15 @@ export class Client {
   ): Promise<Job>;
   delete(topic: string, id: string, options?: { etag?: string }): Promise<void>;
   run(topic: string, id: string): Promise<Job>;
+  group(name: string, options?: { limit?: number }): Promise<Group>;
+  cancelGroup(
+    name: string,
+    options?: { close?: Duration },
+  ): Promise<{ deleted: number; running: number; pending?: string[] }>;
+  moveGroup(
+    name: string,
+    move: { delay: Duration } | { due_at: Instant } | { shift: Duration; key: string },
+  ): Promise<{ moved: number; skipped: number }>;
   reserve(
     topics: string | string[],
     options?: { max?: number; wait?: number; ttr?: Duration; order?: "fair" | "listed" },

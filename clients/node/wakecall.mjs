@@ -125,17 +125,46 @@ export class Client {
     const members = wireOf(changes);
     const text = "body" in changes || "json" in changes ? withBody(members, changes) : JSON.stringify(members);
     // A delay counts from its arrival, so repeating it would move the job again.
-    return this.#do("PATCH", jobPath(topic, id), text, { repeatable: changes.delay === undefined && !etag, etag });
+    const repeatable = changes.delay === undefined && !etag;
+    return this.#do("PATCH", jobPath(topic, id), text, { repeatable, header: { "If-Match": etag } });
   }
 
   /** Deletes a job. No callback starts after it has resolved. */
   async delete(topic, id, { etag } = {}) {
-    await this.#do("DELETE", jobPath(topic, id), null, { etag });
+    await this.#do("DELETE", jobPath(topic, id), null, { header: { "If-Match": etag } });
   }
 
   /** Makes a job due now; a dead job starts again at attempt 1. */
   run(topic, id) {
     return this.#do("POST", `${jobPath(topic, id)}/run`, null, {});
+  }
+
+  // Groups
+
+  /** Resolves to a group: its counts by state, the first jobs by due time, and closed_until while it is closed. */
+  group(name, { limit } = {}) {
+    return this.#do("GET", groupPath(name, { limit }), null, { repeatable: true });
+  }
+
+  /**
+   * Deletes the waiting and dead jobs of a group, in all topics that the token may push to. No callback of them starts
+   * after it has resolved. With close, a duration, pushes into the group are refused for that time, with the code
+   * "group_closed". Resolves to how many jobs are deleted, and how many running, which end and are not retried;
+   * pending has the shards that do not answer, which delete their jobs before they are used again, or within 2 s.
+   */
+  cancelGroup(name, { close } = {}) {
+    return this.#do("DELETE", groupPath(name, { close }), null, { repeatable: true });
+  }
+
+  /**
+   * Moves the delayed and ready jobs of a group to one due time, by delay or due_at, or each by shift. A shift needs a
+   * key of yours: within a day, calls with the same key move each job once. Resolves to how many jobs are moved and
+   * skipped (running, dead, or expiring before).
+   */
+  moveGroup(name, { key, ...move }) {
+    // A delay counts from its arrival, so repeating it would move the jobs again.
+    const options = { repeatable: move.delay === undefined, header: { "Idempotency-Key": key } };
+    return this.#do("PATCH", groupPath(name), JSON.stringify(move), options);
   }
 
   // Pull topics
@@ -228,11 +257,11 @@ export class Client {
 
   // Requests
 
-  async #do(method, path, text, { repeatable = false, etag, waits = 0, retryFor = this.#retryFor }) {
+  async #do(method, path, text, { repeatable = false, header = {}, waits = 0, retryFor = this.#retryFor }) {
     const deadline = performance.now() + retryFor * 1000;
     for (let pause = 0.05; ; pause = Math.min(2 * pause, 1.6)) {
       try {
-        return await this.#once(method, path, text, etag, waits);
+        return await this.#once(method, path, text, header, waits);
       } catch (e) {
         let wait = pause;
         let again = repeatable;
@@ -245,9 +274,9 @@ export class Client {
     }
   }
 
-  #once(method, path, text, etag, waits) {
+  #once(method, path, text, header, waits) {
     const headers = { ...this.#headers };
-    if (etag) headers["If-Match"] = etag;
+    for (const [name, value] of Object.entries(header)) if (value) headers[name] = value;
     if (text !== null) {
       headers["Content-Type"] = "application/json";
       headers["Content-Length"] = Buffer.byteLength(text);
@@ -316,9 +345,17 @@ function release() {
 
 function jobPath(topic, id) {
   const path = `/v1/topics/${encodeURIComponent(topic)}/jobs`;
-  if (id === undefined) return path;
-  // Otherwise a proxy would resolve it as a relative path.
-  return `${path}/${id === "." || id === ".." ? id.replaceAll(".", "%2E") : encodeURIComponent(id)}`;
+  return id === undefined ? path : `${path}/${escapeId(id)}`;
+}
+
+function groupPath(name, options = {}) {
+  const query = new URLSearchParams(Object.entries(options).filter(([, value]) => value !== undefined)).toString();
+  return `/v1/groups/${escapeId(name)}${query && "?"}${query}`;
+}
+
+/** Dots alone would be resolved by a proxy as a relative path. */
+function escapeId(id) {
+  return id === "." || id === ".." ? id.replaceAll(".", "%2E") : encodeURIComponent(id);
 }
 
 /** The members of a push but its body, and its JSON. */

@@ -131,8 +131,9 @@ final class Client
      *
      * @param array $push body: any value that JSON has, or json: a text that is sent byte for byte; id (without one,
      *                    the client makes one, so that the push is safe to repeat), delay or due_at, priority, ttr,
-     *                    max_attempts, on_duplicate ('keep', 'replace', 'error'), ttl or expires_at, headers, retry.
-     *                    Durations are '90s' or seconds; times RFC 3339, Unix milliseconds or a DateTimeInterface.
+     *                    max_attempts, on_duplicate ('keep', 'replace', 'error'), ttl or expires_at, headers, retry,
+     *                    group. Durations are '90s' or seconds; times RFC 3339, Unix milliseconds or a
+     *                    DateTimeInterface.
      */
     public function push(string $topic, array $push): array
     {
@@ -180,19 +181,56 @@ final class Client
     {
         // A delay counts from its arrival, so repeating it would move the job again.
         $repeatable = !isset($changes['delay']) && $etag === '';
-        return $this->do('PATCH', self::path($topic, $id), self::encode($changes), $repeatable, ['etag' => $etag]);
+        $header = ['If-Match' => $etag];
+        return $this->do('PATCH', self::path($topic, $id), self::encode($changes), $repeatable, ['header' => $header]);
     }
 
     /** Deletes a job. No callback starts after this has returned. */
     public function delete(string $topic, string $id, string $etag = ''): void
     {
-        $this->do('DELETE', self::path($topic, $id), null, false, ['etag' => $etag]);
+        $this->do('DELETE', self::path($topic, $id), null, false, ['header' => ['If-Match' => $etag]]);
     }
 
     /** Makes a job due now; a dead job starts again at attempt 1. */
     public function run(string $topic, string $id): array
     {
         return $this->do('POST', self::path($topic, $id) . '/run', null, false);
+    }
+
+    // Groups
+
+    /** Returns a group: its counts by state, the first jobs by due time, and closed_until while it is closed. */
+    public function group(string $name, ?int $limit = null): array
+    {
+        return $this->do('GET', self::groupPath($name, ['limit' => $limit]), null, true);
+    }
+
+    /**
+     * Deletes the waiting and dead jobs of a group, in all topics that the token may push to. No callback of them
+     * starts after this has returned. Returns how many jobs are deleted, and how many running, which end and are not
+     * retried; pending has the shards that do not answer, which delete their jobs before they are used again, or within
+     * 2 s.
+     *
+     * @param string|int|float|null $close if given, pushes into the group are refused for that time, with the code
+     *                                     group_closed
+     */
+    public function cancelGroup(string $name, $close = null): array
+    {
+        return $this->do('DELETE', self::groupPath($name, ['close' => $close]), null, true);
+    }
+
+    /**
+     * Moves the delayed and ready jobs of a group. Returns how many jobs are moved and skipped (running, dead, or
+     * expiring before).
+     *
+     * @param array  $move delay or due_at: one due time for all; or shift: by how long to move each
+     * @param string $key  required with shift: within a day, calls with the same key move each job once
+     */
+    public function moveGroup(string $name, array $move, string $key = ''): array
+    {
+        // A delay counts from its arrival, so repeating it would move the jobs again.
+        $options = ['header' => ['Idempotency-Key' => $key]];
+        return $this->do('PATCH', self::groupPath($name), self::encode($move), !isset($move['delay']), $options);
     }
 
     // Pull topics
@@ -335,7 +373,7 @@ final class Client
         for ($pause = 0.05;; $pause = min(2 * $pause, 1.6)) {
             $wait = $pause;
             try {
-                return $this->once($method, $path, $text, $options['etag'] ?? '', $options['waits'] ?? 0);
+                return $this->once($method, $path, $text, $options['header'] ?? [], $options['waits'] ?? 0);
             } catch (UnreachableError $e) {
                 $again = $repeatable || !$e->outcomeUnknown;
             } catch (ApiError $e) {
@@ -349,13 +387,13 @@ final class Client
         }
     }
 
-    private function once(string $method, string $path, ?string $text, string $etag, float $waits): array
+    private function once(string $method, string $path, ?string $text, array $header, float $waits): array
     {
         $timeout = $this->timeout + $waits;
         $deadline = microtime(true) + $timeout;
         $headers = $this->headers;
-        if ($etag !== '') {
-            $headers[] = self::header("If-Match: $etag");
+        foreach (array_filter($header, 'strlen') as $name => $value) {
+            $headers[] = self::header("$name: $value");
         }
         $headers[] = $text !== null ? 'Content-Type: application/json' : 'Content-Length: 0';
         $context = stream_context_create(['ssl' => $this->ssl, 'http' => [
@@ -480,7 +518,7 @@ final class Client
     private static function header(string $line): string
     {
         if (preg_match('/[\x00-\x1f\x7f]/', $line)) {
-            throw new \InvalidArgumentException('a token or etag has a control character, such as the end of a line');
+            throw new \InvalidArgumentException('a token, etag or key has a control character, such as a line break');
         }
         return $line;
     }
@@ -488,11 +526,19 @@ final class Client
     private static function path(string $topic, ?string $id = null): string
     {
         $path = '/v1/topics/' . rawurlencode($topic) . '/jobs';
-        if ($id === null) {
-            return $path;
-        }
+        return $id === null ? $path : "$path/" . self::escape($id);
+    }
+
+    private static function groupPath(string $name, array $options = []): string
+    {
+        $query = http_build_query($options);
+        return '/v1/groups/' . self::escape($name) . ($query === '' ? '' : "?$query");
+    }
+
+    private static function escape(string $id): string
+    {
         $dots = $id === '.' || $id === '..'; // otherwise a proxy would resolve it as a relative path
-        return "$path/" . ($dots ? str_replace('.', '%2E', $id) : rawurlencode($id));
+        return $dots ? str_replace('.', '%2E', $id) : rawurlencode($id);
     }
 
     private static function withId(array $push): array

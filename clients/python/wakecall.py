@@ -123,7 +123,7 @@ class Client:
 
         body: any value that JSON has, or json: a text that is sent byte for byte.
         options: id (without one, the client makes one, so that the push is safe to repeat), delay or due_at, priority,
-        ttr, max_attempts, on_duplicate ("keep", "replace", "error"), ttl or expires_at, headers, retry.
+        ttr, max_attempts, on_duplicate ("keep", "replace", "error"), ttl or expires_at, headers, retry, group.
         Durations are "90s", seconds or a timedelta; times RFC 3339, Unix milliseconds or a datetime.
         """
         job, text = _push(dict(options, body=body, json=json))
@@ -154,11 +154,12 @@ class Client:
         if "body" in changes or "json" in changes:
             text = _with_body(change, changes)
         # A delay counts from its arrival, so repeating it would move the job again.
-        return self._do("PATCH", _path(topic, id), text, "delay" not in changes and not etag, etag=etag)
+        repeatable = "delay" not in changes and not etag
+        return self._do("PATCH", _path(topic, id), text, repeatable, header={"If-Match": etag})
 
     def delete(self, topic, id, *, etag=None):
         """Delete a job. No callback starts after this has returned."""
-        self._do("DELETE", _path(topic, id), None, False, etag=etag)
+        self._do("DELETE", _path(topic, id), None, False, header={"If-Match": etag})
 
     def run(self, topic, id):
         """Make a job due now; a dead job starts again at attempt 1."""
@@ -170,6 +171,28 @@ class Client:
         except (ApiError, UnreachableError) as e:
             e.id = e.id or id
             raise
+
+    # -- groups --
+
+    def group(self, name, *, limit=None):
+        """Return a group: its counts by state, the first jobs by due time, and closed_until while it is closed."""
+        return self._do("GET", _group_path(name, limit=limit), None, True)
+
+    def cancel_group(self, name, *, close=None):
+        """Delete the waiting and dead jobs of a group, in all topics that the token may push to. No callback of them
+        starts after this has returned. With close, a duration, pushes into the group are refused for that time, with
+        the code "group_closed". Return how many jobs are deleted, and how many running, which end and are not retried;
+        pending has the shards that do not answer, which delete their jobs before they are used again, or within 2 s."""
+        return self._do("DELETE", _group_path(name, close=_wire("close", close)), None, True)
+
+    def move_group(self, name, *, delay=None, due_at=None, shift=None, key=None):
+        """Move the delayed and ready jobs of a group to one due time, by delay or due_at, or each by shift. A shift
+        needs a key of yours: within a day, calls with the same key move each job once. Return how many jobs are moved
+        and skipped (running, dead, or expiring before)."""
+        move = {"delay": delay, "due_at": due_at, "shift": shift}
+        text = _json.dumps({member: _wire(member, v) for member, v in move.items() if v is not None})
+        # A delay counts from its arrival, so repeating it would move the jobs again.
+        return self._do("PATCH", _group_path(name), text, delay is None, header={"Idempotency-Key": key})
 
     # -- pull topics --
 
@@ -263,12 +286,12 @@ class Client:
 
     # -- requests --
 
-    def _do(self, method, path, text, repeatable, *, etag=None, waits=0, retry_for=None):
+    def _do(self, method, path, text, repeatable, *, header=None, waits=0, retry_for=None):
         deadline = time.monotonic() + (self._retry_for if retry_for is None else retry_for)
         pause = 0.05
         while True:
             try:
-                return self._once(method, path, text, etag, waits)
+                return self._once(method, path, text, header or {}, waits)
             except UnreachableError as e:
                 wait, again, error = pause, repeatable or not e.outcome_unknown, e
             except ApiError as e:
@@ -278,12 +301,11 @@ class Client:
             time.sleep(wait)
             pause = min(2 * pause, 1.6)
 
-    def _once(self, method, path, text, etag, waits):
+    def _once(self, method, path, text, header, waits):
         headers = {"Accept": "application/json, application/problem+json", "User-Agent": "wakecall-python"}
         if self._token:
             headers["Authorization"] = "Bearer " + self._token
-        if etag:
-            headers["If-Match"] = _header(etag)
+        headers.update({name: _header(value) for name, value in header.items() if value})
         body = None if text is None else text.encode()
         if body is not None:
             headers["Content-Type"] = "application/json"
@@ -358,12 +380,17 @@ def _release(_):
 
 def _path(topic, id=None):
     path = f"/v1/topics/{urllib.parse.quote(topic, safe='')}/jobs"
-    if id is None:
-        return path
-    escaped = urllib.parse.quote(id, safe="")
-    if id in (".", ".."):  # otherwise a proxy would resolve it as a relative path
-        escaped = id.replace(".", "%2E")
-    return f"{path}/{escaped}"
+    return path if id is None else f"{path}/{_escape(id)}"
+
+
+def _group_path(name, **options):
+    query = urllib.parse.urlencode({option: value for option, value in options.items() if value is not None})
+    return f"/v1/groups/{_escape(name)}" + (f"?{query}" if query else "")
+
+
+def _escape(id):
+    # Dots alone would be resolved by a proxy as a relative path.
+    return id.replace(".", "%2E") if id in (".", "..") else urllib.parse.quote(id, safe="")
 
 
 def _push(push):
@@ -422,7 +449,7 @@ def _temporary(error):
 
 def _header(value):
     if re.search(r"[\x00-\x1f\x7f]", value):
-        raise ValueError("a token or etag has a control character, such as the end of a line")
+        raise ValueError("a token, etag or key has a control character, such as the end of a line")
     return value
 
 

@@ -25,6 +25,10 @@ var examples = map[string]string{
   wakecall list order.close --state done --prefix order-`,
 	"wakecall search": `  wakecall search order-42
   wakecall search order-42 --topic order.close`,
+	"wakecall group show":   `  wakecall group show order-42`,
+	"wakecall group cancel": `  wakecall group cancel order-42 --close 10m`,
+	"wakecall group move": `  wakecall group move order-42 --delay 1h
+  wakecall group move order-42 --shift -15m`,
 	"wakecall dead list": `  wakecall dead list order.close --status 503 --since 1h`,
 	"wakecall stats": `  wakecall stats
   wakecall stats order.close --output json`,

@@ -21,7 +21,7 @@ func TestOutputHasNoTerminalEscapes(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := `"2026-01-02T03:00:00.000Z"`
-	job := fmt.Sprintf(`{"topic":%[1]s,"id":%[1]s,"state":"dead","due_at":%[2]s,"priority":%[1]s,"attempts":1,"created_at":%[2]s,"dead_reason":%[1]s,
+	job := fmt.Sprintf(`{"topic":%[1]s,"id":%[1]s,"group":%[1]s,"state":"dead","due_at":%[2]s,"priority":%[1]s,"attempts":1,"created_at":%[2]s,"dead_reason":%[1]s,
 		"content_type":%[1]s,"body":%[1]s,"history":[{"n":1,"started_at":%[2]s,"took_ms":1,"status":500,"error":%[1]s,"answer":%[1]s}]}`, s, at)
 	id := "/v1/topics/t/jobs/x"
 	f.answers = map[string]answer{
@@ -30,7 +30,11 @@ func TestOutputHasNoTerminalEscapes(t *testing.T) {
 		"DELETE " + id:           {404, fmt.Sprintf(`{"status":404,"title":%[1]s,"detail":%[1]s}`, s)},
 		"POST /v1/topics/t/jobs": {201, job},
 		"GET /v1/topics/t/jobs?limit=50&state=dead": {200, fmt.Sprintf(`{"jobs":[%s],"next":%s}`, job, s)},
-		"GET /v1/shards": {200, fmt.Sprintf(`{"shards":[{"name":%[1]s,"state":%[1]s,"up":false,"error":%[1]s}]}`, s)},
+		"GET /v1/groups/g?limit=100": {200,
+			fmt.Sprintf(`{"group":%s,"counts":{"delayed":0,"ready":0,"running":0,"dead":1},"jobs":[%s]}`, s, job)},
+		"DELETE /v1/groups/g": {202, fmt.Sprintf(`{"deleted":1,"running":1,"pending":[%s]}`, s)},
+		"PATCH /v1/groups/g":  {503, fmt.Sprintf(`{"status":503,"title":%[1]s,"detail":%[1]s}`, s)},
+		"GET /v1/shards":      {200, fmt.Sprintf(`{"shards":[{"name":%[1]s,"state":%[1]s,"up":false,"error":%[1]s}]}`, s)},
 	}
 	f.topics["t"] = map[string]any{
 		"name": "t", "callback_url": printabletest.Hostile, "state": printabletest.Hostile, "ttr": "10s",
@@ -41,6 +45,7 @@ func TestOutputHasNoTerminalEscapes(t *testing.T) {
 	}
 	for _, args := range [][]string{
 		{"get", "t", "x"}, {"run", "t", "x"}, {"delete", "t", "x"}, {"push", "t"}, {"list", "t", "--state", "dead"},
+		{"group", "show", "g"}, {"group", "cancel", "g"}, {"group", "move", "g", "--shift", "1h"},
 		{"topic", "list"}, {"topic", "show", "t"}, {"topic", "delete", "t"}, {"shard", "list"}, {"stats", "nowhere"},
 	} {
 		for _, output := range []string{"table", "json"} {

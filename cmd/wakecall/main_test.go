@@ -224,6 +224,9 @@ const deadJob = `{"topic":"shop.close","id":"order-42","state":"dead","due_at":"
 {"n":1,"started_at":"2026-01-02T02:04:05.680Z","took_ms":12.3,"status":500,"error":"status 500","answer":"oh\u001b[31m no"},
 {"n":2,"started_at":"2026-01-02T02:05:05.690Z","took_ms":10000,"status":0,"error":"timeout after 10s","answer":""}]}`
 
+const groupJob = `{"topic":"demo","id":"abc","group":"order-42","state":"delayed","due_at":"2026-01-02T03:34:05.678Z",
+"priority":"normal","attempts":0,"created_at":"2026-01-02T03:04:05.000Z"}`
+
 const delayedJob = `{"topic":"demo","id":"abc","state":"delayed","due_at":"2026-01-02T03:34:05.678Z","priority":"normal","attempts":0,
 "created_at":"2026-01-02T03:04:05.000Z"}`
 
@@ -245,6 +248,14 @@ func TestOutputs(t *testing.T) {
 		"POST /v1/topics/shop.close/jobs/order-42/run":          {202, delayedJob},
 		"GET /v1/topics/demo/jobs?limit=50&state=ready":         {200, `{"jobs":[],"next":""}`},
 		"PUT /v1/topics/demo/jobs/note?delay=1m0s&priority=low": {201, delayedJob},
+		"GET /v1/topics/demo/jobs/grouped":                      {200, groupJob},
+		"GET /v1/groups/order-42?limit=1": {200, `{"group":"order-42","counts":{"delayed":2,"ready":0,"running":0,"dead":1},` +
+			`"closed_until":"2026-01-02T03:14:05.678Z","jobs":[` + groupJob + `]}`},
+		"GET /v1/groups/none?limit=100": {200,
+			`{"group":"none","counts":{"delayed":0,"ready":0,"running":0,"dead":0},"jobs":[]}`},
+		"DELETE /v1/groups/order-42":             {200, `{"deleted":1,"running":0}`},
+		"DELETE /v1/groups/order-42?close=10m0s": {202, `{"deleted":2,"running":1,"pending":["redis-2","redis-3"]}`},
+		"PATCH /v1/groups/order-42":              {200, `{"moved":2,"skipped":1}`},
 	}
 	f.topics["demo"] = map[string]any{"name": "demo", "callback_url": "http://127.0.0.1/x", "state": "active",
 		"ttr": "10s", "priority": "normal",
@@ -254,18 +265,24 @@ func TestOutputs(t *testing.T) {
 		"state": "paused", "ttr": "1m30s",
 		"priority": "high", "max_attempts": 3}
 	for name, args := range map[string][]string{
-		"get":        {"get", "shop.close", "order-42"},
-		"push":       {"push", "demo", "--body", "1", "--delay", "30m"},
-		"run":        {"run", "demo", "abc"},
-		"delete":     {"delete", "demo", "abc"},
-		"list":       {"list", "demo"},
-		"list-empty": {"list", "demo", "--state", "ready"},
-		"list-dead":  {"list", "shop.close", "--state", "dead", "--limit", "2"},
-		"stats":      {"stats", "demo"},
-		"stats-all":  {"stats"},
-		"shards":     {"shard", "list"},
-		"topic-list": {"topic", "list"},
-		"topic-show": {"topic", "show", "demo"},
+		"get":                  {"get", "shop.close", "order-42"},
+		"push":                 {"push", "demo", "--body", "1", "--delay", "30m"},
+		"run":                  {"run", "demo", "abc"},
+		"delete":               {"delete", "demo", "abc"},
+		"list":                 {"list", "demo"},
+		"list-empty":           {"list", "demo", "--state", "ready"},
+		"list-dead":            {"list", "shop.close", "--state", "dead", "--limit", "2"},
+		"stats":                {"stats", "demo"},
+		"stats-all":            {"stats"},
+		"shards":               {"shard", "list"},
+		"topic-list":           {"topic", "list"},
+		"topic-show":           {"topic", "show", "demo"},
+		"get-grouped":          {"get", "demo", "grouped"},
+		"group-show":           {"group", "show", "order-42", "--limit", "1"},
+		"group-show-none":      {"group", "show", "none"},
+		"group-cancel":         {"group", "cancel", "order-42"},
+		"group-cancel-pending": {"group", "cancel", "order-42", "--close", "600"},
+		"group-move":           {"group", "move", "order-42", "--delay", "0"},
 		"push-raw": {"push", "demo", "--id", "note", "--content-type", "text/plain", "--body", "hi", "--delay", "1m",
 			"--priority", "low"},
 	} {
@@ -296,8 +313,9 @@ func TestPushSendsWhatTheFlagsSay(t *testing.T) {
 		"everything": {"", []string{"--id", "x", "--body", `{"a": "<1>"}`, "--delay", "90s", "--priority", "high",
 			"--ttr",
 			"5s", "--max-attempts", "3",
-			"--on-duplicate", "replace"},
-			`{"id":"x","delay":"1m30s","priority":"high","ttr":"5s","max_attempts":3,"on_duplicate":"replace","body":{"a": "<1>"}}`},
+			"--on-duplicate", "replace", "--group", "order-42"},
+			`{"id":"x","delay":"1m30s","priority":"high","ttr":"5s","max_attempts":3,"on_duplicate":"replace",` +
+				`"group":"order-42","body":{"a": "<1>"}}`},
 		"no delay is not the topic's": {"", []string{"--delay", "0"}, `{"delay":"0s","body":null}`},
 		"input":                       {" {\"n\": 1}\n", []string{"-"}, `{"body":{"n": 1}}`},
 		"due": {"", []string{"--due", "2026-12-24T18:00:00+01:00"},

@@ -36,7 +36,8 @@ func (p *program) pushCommand() *cobra.Command {
 		Long: "Pushes one job. Its body comes from --body, or with - from standard input; otherwise it is null.",
 		Example: `  wakecall push order.close --id order-42 --delay 30m --body '{"order":42}'
   wakecall push report --due 2026-12-24T18:00:00Z - < report.json
-  wakecall push mail --content-type text/plain --body 'Hello'`,
+  wakecall push mail --content-type text/plain --body 'Hello'
+  wakecall push reminder --group order-42 --delay 24h --body '{"order":42}'`,
 		Args: pushArgs, ValidArgsFunction: p.completeTopics,
 	}
 	flags := cmd.Flags()
@@ -49,12 +50,14 @@ func (p *program) pushCommand() *cobra.Command {
 	flags.IntVar(&f.MaxAttempts, "max-attempts", 0, "maximum number of attempts (default: the topic's)")
 	flags.StringVar(&f.OnDuplicate, "on-duplicate", "",
 		"if the id already exists: keep, replace or error (default keep)")
+	flags.StringVar(&f.Group, "group", "", "`GROUP` of the job: wakecall group cancel deletes all jobs of a group")
 	flags.StringVar(&f.ContentType, "content-type", "",
 		"`TYPE` of the body, sent to the endpoint (default application/json)")
 	complete(cmd, "priority", client.High, client.Normal, client.Low)
 	complete(cmd, "on-duplicate", client.Keep, client.Replace, client.Refuse)
 	cmd.RunE = p.withClient(func(ctx context.Context, c *client.Client, args []string) error {
-		err := refuseZero(flags, "id", "due", "priority", "ttr", "max-attempts", "on-duplicate", "content-type")
+		err := refuseZero(flags, "id", "due", "priority", "ttr", "max-attempts", "on-duplicate", "group",
+			"content-type")
 		if err != nil {
 			return err
 		}
@@ -104,7 +107,7 @@ func (p *program) push(ctx context.Context, c *client.Client, f pushFlags, args 
 	}
 	return c.Push(ctx, args[0], client.Push{
 		ID: f.ID, Body: body, Delay: f.Delay, DueAt: f.DueAt, Priority: f.Priority, TTR: f.TTR,
-		MaxAttempts: f.MaxAttempts, OnDuplicate: f.OnDuplicate,
+		MaxAttempts: f.MaxAttempts, OnDuplicate: f.OnDuplicate, Group: f.Group,
 	})
 }
 

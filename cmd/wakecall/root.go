@@ -159,10 +159,10 @@ func group(cmd *cobra.Command, below ...*cobra.Command) *cobra.Command {
 func (p *program) commands() []*cobra.Command {
 	return append(append([]*cobra.Command{p.upCommand()}, p.roleCommands()...),
 		p.pushCommand(), p.getCommand(), p.deleteCommand(), p.runCommand(), p.resendCommand(), p.listCommand(),
-		p.searchCommand(), p.changeCommand(), p.mcpCommand(), p.deadCommand(), p.alertCommand(), p.topCommand(),
-		p.workCommand(), p.topicCommand(), p.statsCommand(), p.shardCommand(), p.hostCommand(), p.tokenCommand(),
-		p.psCommand(), p.healthCommand(), p.checkCommand(), p.migrateCommand(), p.recoverCommand(), p.importCommand(),
-		p.configCommand(), p.versionCommand(), p.manualCommand())
+		p.searchCommand(), p.changeCommand(), p.groupCommand(), p.mcpCommand(), p.deadCommand(), p.alertCommand(),
+		p.topCommand(), p.workCommand(), p.topicCommand(), p.statsCommand(), p.shardCommand(), p.hostCommand(),
+		p.tokenCommand(), p.psCommand(), p.healthCommand(), p.checkCommand(), p.migrateCommand(), p.recoverCommand(),
+		p.importCommand(), p.configCommand(), p.versionCommand(), p.manualCommand())
 }
 
 // noArgs and exactArgs return usage errors for a wrong number of arguments.
@@ -320,7 +320,8 @@ func (p *program) withClient(
 // explain adds advice to an error of the API, and names the flag instead of the API's field.
 func explain(err error, c *client.Client, flags *pflag.FlagSet) error {
 	if e, ok := errors.AsType[*client.Error](err); ok && e.Field != "" {
-		name := cmp.Or(map[string]string{"due_at": "due"}[e.Field], strings.ReplaceAll(e.Field, "_", "-"))
+		name := cmp.Or(map[string]string{"due_at": "due", "Idempotency-Key": "key"}[e.Field],
+			strings.ReplaceAll(e.Field, "_", "-"))
 		if flags.Lookup(name) != nil {
 			return &flagError{name, e}
 		}

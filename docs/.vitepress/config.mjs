@@ -19,6 +19,7 @@ const groups = [
     pages: [
       "guides/callbacks",
       "guides/clients",
+      "guides/groups",
       "guides/pull",
       "guides/admin",
       "guides/alerts",

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// A message has at most maxText bytes, so each part has at most partLines lines, or fewer.
+// A message has at most maxText bytes, so each part has at most partLines lines, or fewer: dead jobs give way to
+// alerts.
 const (
 	maxText   = 1500
 	partLines = 20
@@ -49,16 +50,17 @@ func (a *Alerts) compose(n *news, say Say, now time.Time) *Message {
 	if len(n.begun)+len(n.still)+len(n.over)+len(n.dead) > 1 {
 		m.Link = link(a.opts.AdminURL, &Alert{})
 	}
-	for most := partLines + 1; most > 0; most-- {
+	for left := 2*partLines + 1; left > 0; left-- {
+		most, dead := min(left, partLines+1), max(left-partLines, 1)
 		m.Parts = nil
-		m.add(say("alerts.part_begun"), a.rows(n.begun, most <= partLines, say), most, say)
+		m.add(say("alerts.part_begun"), a.rows(n.begun, left <= 2*partLines, say), most, say)
 		m.add(say("alerts.part_over"), a.overLines(n, say), most, say)
 		if len(n.still) > 0 {
 			all := link(a.opts.AdminURL, &Alert{})
 			text := strings.TrimRight(" "+all, " ")
 			m.add("", []Line{{Title: say("alerts.part_still", len(n.still)), Link: all, Text: text}}, most, say)
 		}
-		m.add(say("alerts.part_dead"), a.deadLines(n.dead, say), most, say)
+		m.add(say("alerts.part_dead"), a.deadLines(n.dead, say), dead, say)
 		if len(m.Text()) <= maxText {
 			break
 		}

@@ -26,10 +26,11 @@
 // process that has just started ends only causes that it has watched for the span of their rule, such as ten minutes
 // for dead jobs. A cause that began because a value exceeded its limit ends only when the value is below half the
 // limit, and after Rules.OverAfter without a finding, so that a fluctuating value is one alert. From the first round
-// that does not find it until then, it is recovering, and is shown and reported as such. A breaker that closes while
-// the calls go on failing has not ended. While a shard is down, and for two minutes after that, topics that become late
-// are part of its alert. For each kind of problem, the 100 most severely affected topics have alerts, and one more
-// alert counts the rest. Findings of a host that has not reported for 20 seconds no longer count.
+// that does not find it until then, it is recovering, and is shown and reported as such. So is a topic whose calls of
+// the last ten seconds were in time, although those of the last minute were late. A breaker that closes while the calls
+// go on failing has not ended. While a shard is down, and for two minutes after that, topics that become late are part
+// of its alert. For each kind of problem, the 100 most severely affected topics have alerts, and one more alert counts
+// the rest. Findings of a host that has not reported for 20 seconds no longer count.
 //
 // # Notifying people
 //

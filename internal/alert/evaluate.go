@@ -19,8 +19,8 @@ type openAlert struct {
 // sighting is when a host last found a cause, and when the cause was last so.
 type sighting struct{ at, seen time.Time }
 
-// touchEvery is how often an unchanged open alert is stored.
-const touchEvery = 30 * time.Second
+// touchEvery is how often an open alert is stored, with the numbers that pages and commands show.
+const touchEvery = 10 * time.Second
 
 // evaluate opens, updates and ends alerts. mine are this host's findings. Findings of other hosts count while their
 // reports are recent. While the store is unavailable, this host's judgement replaces theirs.

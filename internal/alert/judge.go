@@ -212,9 +212,10 @@ func (w *Watch) breakers(ctx context.Context, r Rules, topics []string, now time
 			now.Sub(w.found["breaker//"+name]) > defaultSpan {
 			continue
 		}
-		did := recent.since(runGap, now)
-		c := Cause{Kind: "breaker", Severity: Critical, N: did.failed, Of: did.failed + did.delivered}
-		list = append(list, Finding{Topic: name, Cause: c})
+		if did := recent.since(runGap, now); did.failing(calmShare * failingShare) {
+			c := Cause{Kind: "breaker", Severity: Critical, N: did.failed, Of: did.failed + did.delivered}
+			list = append(list, Finding{Topic: name, Cause: c})
+		}
 	}
 	return list, err
 }
@@ -227,9 +228,30 @@ func (w *Watch) late(
 	for some := range slices.Chunk(topics, topicsAtOnce) {
 		// On error: the calls of the shards that answer.
 		calls, callsErr := w.src.Activity.Lateness(ctx, some, now.Add(-lateSpan))
-		list, err = append(list, w.lateOf(r, some, ready, calls, now)...), cmp.Or(err, callsErr)
+		found := w.lateOf(r, some, ready, calls, now)
+		err = cmp.Or(err, callsErr, w.latelyInTime(ctx, found, now))
+		list = append(list, found...)
 	}
 	return list, err
+}
+
+// inTimeSpan is for how long calls must not have been late before their topic is recovering.
+const inTimeSpan = 10 * time.Second
+
+// latelyInTime marks the topics that are late only by calls of the last minute, if the latest of those were not.
+func (w *Watch) latelyInTime(ctx context.Context, list []Finding, now time.Time) error {
+	var names []string
+	for _, f := range list {
+		if !f.SeenAt.IsZero() {
+			names = append(names, f.Topic)
+		}
+	}
+	calls, err := w.src.Activity.Lateness(ctx, names, now.Add(-inTimeSpan))
+	for i := range list {
+		f := &list[i]
+		f.Recovering = err == nil && !f.SeenAt.IsZero() && calls[f.Topic].Quantile(0.99) <= f.Limit
+	}
+	return err
 }
 
 func (w *Watch) lateOf(

@@ -209,6 +209,22 @@ func TestALateTopicSaysWhenItIsCleared(t *testing.T) {
 	})
 }
 
+// TestLatenessRecoversWithTheCalls: while those of the last minute count, those of the last seconds may be in time.
+func TestLatenessRecoversWithTheCalls(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, watch := newWorld()
+		w.active, w.late["a"], w.called = []string{"a"}, activity.Histogram{200: 100}, time.Now()
+		for _, recovering := range []bool{false, true} {
+			list, _ := watch.Find(t.Context(), Defaults().Rules)
+			if len(list) != 1 || list[0].Kind != "late" || list[0].Recovering != recovering {
+				t.Errorf("%s after the last late call: %+v", time.Since(w.called), list)
+			}
+			time.Sleep(defaultSpan)
+		}
+	})
+}
+
 // TestABreakerThatClosedWhileTheEndpointFailsIsFound until the calls are delivered: one response of another kind closes
 // it, and is not the cause.
 func TestABreakerThatClosedWhileTheEndpointFailsIsFound(t *testing.T) {
@@ -253,6 +269,14 @@ func TestABreakerThatClosedWhileTheEndpointFailsIsFound(t *testing.T) {
 		}
 		if got := round(100, 0); got != "" {
 			t.Errorf("half a minute after it recovered: %q", got)
+		}
+		w.limits["a"] = observe.TopicLimits{Failures: 10, BreakerOpen: time.Now().Add(time.Hour)}
+		for range 24 {
+			round(0, 1)
+		}
+		w.limits["a"] = observe.TopicLimits{}
+		if got := round(100, 0); got != "" {
+			t.Errorf("after an outage the backlog is delivered, and few of the calls were probes: %q", got)
 		}
 	})
 }

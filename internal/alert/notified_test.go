@@ -111,6 +111,37 @@ func TestAMailIsShort(t *testing.T) {
 	})
 }
 
+// TestDeadJobsLeaveRoomForAlerts: each alert that fits into a mail has its row, whatever died.
+func TestDeadJobsLeaveRoomForAlerts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDay(t, ann)
+		d.happens = func(time.Duration) (list []Finding) {
+			for i := range 11 {
+				list = append(list, fails(fmt.Sprint("shop.orders.", i)))
+			}
+			return list
+		}
+		d.dead = func(time.Duration) (list []DeadTopic) {
+			for i := range 20 {
+				list = append(list, DeadTopic{Topic: fmt.Sprint("dies.", i), Recipients: []string{ann}, Count: 3,
+					Last: []DeadJob{{fmt.Sprint("job-", i), "answered 500"}}})
+			}
+			return list
+		}
+		d.pass(t, 5*time.Minute)
+		all := d.log(ann)
+		for i := range 11 {
+			if row := fmt.Sprintf("topic shop.orders.%d: the endpoint is failing", i); !strings.Contains(all, row) {
+				t.Errorf("no mail says %q:%s", row, all)
+			}
+		}
+		if !strings.Contains(all, "job-0") {
+			t.Errorf("no mail names a dead job:%s", all)
+		}
+	})
+}
+
 // TestDeadJobsAreReportedWithinTwoMinutes with their ids and errors, also soon after another message, and to somebody
 // who got as many messages as an hour may have. More of them wait for ten minutes.
 func TestDeadJobsAreReportedWithinTwoMinutes(t *testing.T) {

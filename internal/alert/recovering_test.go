@@ -44,3 +44,23 @@ func TestAnAlertThatIsHeldIsRecovering(t *testing.T) {
 		}
 	})
 }
+
+// TestAnOpenAlertsNumbersAreRecent: pages and commands show what is stored.
+func TestAnOpenAlertsNumbersAreRecent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDay(t, ann)
+		d.happens = func(at time.Duration) []Finding {
+			return []Finding{{Topic: "a", Cause: Cause{Kind: "late", Severity: Warning, N: 1 + int64(at/time.Second)}}}
+		}
+		for range 24 {
+			d.pass(t, defaultEvery)
+			passed := time.Since(d.began)
+			for _, a := range d.store.open {
+				if n := time.Duration(a.Causes[0].N) * time.Second; passed-n > 3*defaultEvery {
+					t.Errorf("after %s it shows the number of %s", passed, n)
+				}
+			}
+		}
+	})
+}

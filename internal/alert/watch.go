@@ -149,7 +149,7 @@ func (w *Watch) Find(ctx context.Context, r Rules) ([]Finding, Judge) {
 		w.found[f.id()] = now
 	}
 	return list, func(f Finding) bool {
-		if unknown[f.Kind] || (f.Kind != "shard_down" && down[f.Shard]) || w.waitsAnyway(&f, now) {
+		if unknown[f.Kind] || (f.Kind != "shard_down" && down[f.Shard]) {
 			return false
 		}
 		since := w.began
@@ -160,14 +160,10 @@ func (w *Watch) Find(ctx context.Context, r Rules) ([]Finding, Judge) {
 	}
 }
 
-// waitsAnyway reports whether jobs wait because a shard is, or recently was, down.
-func (w *Watch) waitsAnyway(f *Finding, now time.Time) bool {
-	return (f.Kind == "late" || f.Kind == "no_consumer" || f.Kind == "no_worker") && now.Sub(w.outage) < outageSpan
-}
-
-// byOutage reports whether a finding about a previously healthy topic is only a consequence of an outage.
+// byOutage reports whether the jobs of a previously healthy topic wait because a shard is, or recently was, down.
 func (w *Watch) byOutage(f *Finding, now time.Time) bool {
-	return w.waitsAnyway(f, now) && w.found[f.id()].IsZero()
+	return (f.Kind == "late" || f.Kind == "no_consumer" || f.Kind == "no_worker") && now.Sub(w.outage) < outageSpan &&
+		w.found[f.id()].IsZero()
 }
 
 // judgement is the result of a round about topics.

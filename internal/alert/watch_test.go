@@ -25,6 +25,7 @@ type world struct {
 	limits  map[string]observe.TopicLimits
 	active  []string
 	late    map[string]activity.Histogram
+	called  time.Time // when the last call was late; zero: always
 	up      bool
 	journal error
 	shards  []ShardFinding
@@ -80,7 +81,10 @@ func (w *world) Attempts(context.Context, string, int) ([]activity.Attempt, erro
 	}, nil
 }
 
-func (w *world) Lateness(context.Context, []string, time.Time) (map[string]activity.Histogram, error) {
+func (w *world) Lateness(_ context.Context, _ []string, since time.Time) (map[string]activity.Histogram, error) {
+	if !w.called.IsZero() && w.called.Before(since) {
+		return nil, w.err
+	}
 	return w.late, w.err
 }
 
@@ -270,6 +274,23 @@ func TestAnOutageOfAShardIsOneAlert(t *testing.T) {
 		}
 		if got := kinds(t, watch, outageSpan); !slices.Contains(got, "late a") {
 			t.Errorf("jobs still wait, and there are %q", got)
+		}
+	})
+}
+
+// TestLatenessThatEndedDuringAnOutageIsOver within 30 s after it: then jobs do not wait because of the outage.
+func TestLatenessThatEndedDuringAnOutageIsOver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, watch := newWorld()
+		w.totals["b"] = waiting(3, time.Minute)
+		kinds(t, watch, time.Minute)
+		w.shards = []ShardFinding{{Shard: "r1", Kind: "down"}}
+		kinds(t, watch, 10*time.Second)
+		w.shards, w.totals["b"] = nil, observe.TopicTotals{}
+		kinds(t, watch, defaultSpan)
+		if _, judge := watch.Find(t.Context(), Defaults().Rules); !judge(Finding{Topic: "b", Cause: Cause{Kind: "late"}}) {
+			t.Error("it is not over")
 		}
 	})
 }

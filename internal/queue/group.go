@@ -17,7 +17,7 @@ import (
 // touch, as patterns; other members do not count for it.
 
 // groupStep is how many members of a group one call of a script visits.
-const groupStep = 500
+const groupStep = 100
 
 // GroupCounts are the live jobs of a group.
 type GroupCounts struct{ Delayed, Ready, Running, Dead int }
@@ -173,7 +173,7 @@ func (q *Queue) cancelIn(
 		switch {
 		case first > 0:
 			err = q.record(ctx, store.Deleted, newerMembers(b, reply[cancelHead:], revision)...)
-		case deleted+running > 0 || cursor != "0" || doubtful: // otherwise there is no group here
+		default: // also of a bucket without members: the journal of an absent host may have some
 			err = q.recordGroup(ctx, b, group, patterns, revision, time.Time{})
 		}
 		if err != nil {
@@ -290,10 +290,10 @@ func (q *Queue) MoveGroup(
 }
 
 // movedHead is the length of movegroup.lua's reply before the jobs.
-const movedHead = 4
+const movedHead = 3
 
 func movedJobs(b *store.Bucket, reply []any) (jobs []store.Job, err error) {
-	if len(reply) < movedHead || len(reply)%2 != 0 {
+	if len(reply) < movedHead || len(reply)%2 != movedHead%2 {
 		return nil, store.ErrReply
 	}
 	now := time.UnixMicro(store.Integer(reply[0])).UTC()
@@ -302,7 +302,7 @@ func movedJobs(b *store.Bucket, reply []any) (jobs []store.Job, err error) {
 		if err != nil {
 			return nil, err
 		}
-		job.ChangedAt, job.Revision = now.Truncate(time.Millisecond), store.Integer(reply[3])+int64(len(jobs))
+		job.ChangedAt = now.Truncate(time.Millisecond)
 		jobs = append(jobs, *job)
 	}
 	return jobs, nil

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/queue/queuetest"
 	"github.com/wakecall/wakecall/internal/store"
@@ -20,9 +22,11 @@ import (
 type grouped struct {
 	*testing.T
 	*queue.Queue
-	redis [2]*redistest.Server
-	mu    sync.Mutex
-	lines []store.GroupChange
+	redis   [2]*redistest.Server
+	mu      sync.Mutex
+	lines   []store.GroupChange
+	changed func([]store.Job) error // called for each change of jobs, if not nil
+	noted   func()                  // called for each line, if not nil
 }
 
 func newGrouped(t *testing.T, timeout time.Duration) *grouped {
@@ -31,23 +35,39 @@ func newGrouped(t *testing.T, timeout time.Duration) *grouped {
 	g := &grouped{T: t}
 	g.Queue = queue.Open(store.Options{Timeout: timeout, Grouped: func(c store.GroupChange) error {
 		g.mu.Lock()
-		defer g.mu.Unlock()
 		g.lines = append(g.lines, c)
+		g.mu.Unlock()
+		if g.noted != nil {
+			g.noted()
+		}
+		return nil
+	}, Changed: func(_ store.ChangeKind, jobs []store.Job) error {
+		if g.changed != nil {
+			return g.changed(jobs)
+		}
 		return nil
 	}})
 	t.Cleanup(func() { _ = g.Close() })
-	var shards []store.ShardConfig
-	for i, name := range []string{"a", "b"} {
+	for i := range g.redis {
 		g.redis[i] = redistest.Start(t, redistest.Options{Quick: true})
-		shards = append(shards, store.ShardConfig{Name: name, URL: g.redis[i].URL(), State: "active"})
 	}
-	if err := g.Shards.Set(shards); err != nil {
-		t.Fatal(err)
-	}
+	g.states("active", "active")
 	for _, s := range g.Shards.All() {
 		wait.For(t, "the shard is adopted", func() bool { return queuetest.Adopt(t.Context(), s) == nil })
 	}
 	return g
+}
+
+// states sets the states of the shards.
+func (g *grouped) states(states ...string) {
+	g.Helper()
+	var shards []store.ShardConfig
+	for i, name := range []string{"a", "b"} {
+		shards = append(shards, store.ShardConfig{Name: name, URL: g.redis[i].URL(), State: states[i]})
+	}
+	if err := g.Shards.Set(shards); err != nil {
+		g.Fatal(err)
+	}
 }
 
 // fill pushes n jobs into the group, delayed ones and ready ones in turn.
@@ -62,6 +82,18 @@ func (g *grouped) fill(topic string, n int) {
 			g.Fatal(r.Err)
 		}
 	}
+}
+
+// reserve takes up to n due jobs of a shard.
+func (g *grouped) reserve(shard, n int) []*store.Job {
+	g.Helper()
+	got, err := g.Shards.All()[shard].Buckets()[0].Reserve(g.Context(), store.Reserve{
+		Worker: "w", Token: store.NewID(), Max: n, Pattern: "0",
+	})
+	if err != nil {
+		g.Fatal(err)
+	}
+	return got.Jobs
 }
 
 var everything = []string{"*"}
@@ -206,8 +238,7 @@ func TestCancelGroupWithoutAnyOtherShard(t *testing.T) {
 		r.Pause()
 	}
 	_, err := g.CancelGroup(t.Context(), "order 42", everything, time.Hour)
-	var away *store.UnavailableError
-	if !errors.As(err, &away) {
+	if _, away := errors.AsType[*store.UnavailableError](err); !away {
 		t.Error(err)
 	}
 }
@@ -230,7 +261,7 @@ func TestMoveGroup(t *testing.T) {
 	}{
 		{queue.Move{DueAt: &due}, 36, 4, due},
 		{queue.Move{Shift: &shift, Key: "k"}, 36, 4, due.Add(shift)},
-		{queue.Move{Shift: &shift, Key: "k"}, 0, 4, due.Add(shift)},
+		{queue.Move{Shift: &shift, Key: "k"}, 36, 4, due.Add(shift)},
 		{queue.Move{Shift: &shift, Key: "l"}, 36, 4, due.Add(2 * shift)},
 	} {
 		moved, skipped, err := g.MoveGroup(t.Context(), "order 42", []string{"orders.*"}, step.move)
@@ -249,5 +280,139 @@ func TestMoveGroup(t *testing.T) {
 	}
 	if moved, _, err := g.MoveGroup(t.Context(), "order 42", []string{"other"}, queue.Move{DueAt: &due}); moved != 0 {
 		t.Errorf("moved %d jobs of other topics, %v", moved, err)
+	}
+}
+
+// TestAKeyBelongsToAGroup: with the key of a request about another group, the job that now has the same id is moved.
+func TestAKeyBelongsToAGroup(t *testing.T) {
+	g := newGrouped(t, wait.Limit)
+	shift := time.Hour
+	for _, group := range []string{"order 1", "order 2"} {
+		p := store.Push{Topic: "orders", ID: "1", Group: group, Delay: time.Hour, OnDuplicate: store.Replace}
+		if r := g.Push(t.Context(), p); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		before, err := g.Get(t.Context(), "orders", "1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			_, _, err := g.MoveGroup(t.Context(), group, everything, queue.Move{Shift: &shift, Key: "later"})
+			j, gone := g.Get(t.Context(), "orders", "1")
+			if err != nil || gone != nil || !j.DueAt.Equal(before.DueAt.Add(shift)) {
+				t.Fatalf("%s: %v, %v, due at %s, before at %s", group, err, gone, j.DueAt, before.DueAt)
+			}
+		}
+	}
+}
+
+// TestCancelGroupDuringADrain: no member is missed that is on its way to another shard.
+func TestCancelGroupDuringADrain(t *testing.T) {
+	for i, draining := range []string{"a", "b"} {
+		t.Run(draining, func(t *testing.T) {
+			g := newGrouped(t, wait.Limit)
+			g.fill("orders.close", 40)
+			for len(g.reserve(i, 40)) > 0 { // only waiting jobs are moved
+			}
+			states := []string{"active", "active"}
+			states[i] = "draining"
+			g.states(states...)
+			g.noted = sync.OnceFunc(func() { // one of the shards has been cancelled
+				if n, err := g.Drain(t.Context(), g.Shards.All()[i], "mover"); err != nil {
+					t.Errorf("moved %d jobs, %v", n, err)
+				}
+			})
+			if _, err := g.CancelGroup(t.Context(), "order 42", everything, 0); err != nil {
+				t.Fatal(err)
+			}
+			after, err := g.Group(t.Context(), "order 42", everything, 0)
+			if err != nil || after.Counts.Delayed+after.Counts.Ready > 0 {
+				t.Errorf("the group has %+v, %v", after.Counts, err)
+			}
+		})
+	}
+}
+
+// TestManyClosedGroups: a shard that did not answer comes back soon, however many groups are closed, and knows them.
+func TestManyClosedGroups(t *testing.T) {
+	g := newGrouped(t, 500*time.Millisecond)
+	const many = 20_000
+	until, key := float64(time.Now().Add(time.Hour).UnixMilli()), g.Shards.All()[0].Buckets()[0].Key("closed")
+	var list []redis.Z
+	for i := range many {
+		list = append(list, redis.Z{Score: until, Member: fmt.Sprint("g", i, " *")})
+	}
+	for some := range slices.Chunk(list, 1000) {
+		if err := g.Shards.All()[0].Redis().ZAdd(t.Context(), key, some...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g.redis[1].Pause()
+	back := g.Shards.All()[1].Buckets()[0]
+	wait.For(t, "the shard is down", func() bool {
+		_, _, err := back.Read(t.Context(), []store.Ref{{Topic: "t", ID: "1"}})
+		return err != nil && back.IsDown()
+	})
+	g.redis[1].Resume()
+	wait.For(t, "the shard answers", func() bool { return !back.IsDown() })
+	for i := range 10 {
+		p := store.Push{Topic: "orders.close", ID: fmt.Sprint(i), Group: fmt.Sprint("g", many-1-i), Delay: time.Hour}
+		r := back.Push(t.Context(), store.Memory, []store.Push{p})[0]
+		if !errors.Is(r.Err, store.ErrClosed) {
+			t.Errorf("push into a closed group: %v", r.Err)
+		}
+	}
+}
+
+// TestCancelUpToSparesLaterJobs: a line of a journal says nothing about a job that was pushed afterwards and runs.
+func TestCancelUpToSparesLaterJobs(t *testing.T) {
+	g := newGrouped(t, wait.Limit)
+	g.fill("orders.close", 40)
+	if _, err := g.CancelGroup(t.Context(), "order 42", everything, 0); err != nil {
+		t.Fatal(err)
+	}
+	g.fill("orders.close", 40)
+	lease := g.reserve(0, 1)[0].Lease
+	b := g.Shards.All()[0].Buckets()[0]
+	if err := queue.CancelUpTo(t.Context(), b, "order 42", "*", g.lines[0].Revision); err != nil {
+		t.Fatal(err)
+	}
+	g.expect(queue.GroupCounts{Delayed: 20, Ready: 19, Running: 1})
+	d := g.End(t.Context(), []store.End{{Lease: lease, Verb: store.Retry, Delay: time.Hour}})[0]
+	if d.Err != nil || d.State != store.Delayed {
+		t.Errorf("retried: %+v", d)
+	}
+}
+
+// TestMoveGroupIsRecorded: a repeated request records what the first one moved and could not record.
+func TestMoveGroupIsRecorded(t *testing.T) {
+	g := newGrouped(t, wait.Limit)
+	g.fill("orders.close", 40)
+	recorded, shift := map[string]time.Time{}, time.Hour
+	g.changed = func([]store.Job) error { return errors.New("the disk is full") }
+	m := queue.Move{Shift: &shift, Key: "k"}
+	if _, _, err := g.MoveGroup(t.Context(), "order 42", everything, m); err == nil {
+		t.Fatal("moved without a line in the journal")
+	}
+	g.changed = func(jobs []store.Job) error {
+		for _, j := range jobs {
+			recorded[fmt.Sprint(j.ID, " ", j.Revision)] = j.DueAt
+		}
+		return nil
+	}
+	for range 2 {
+		moved, _, err := g.MoveGroup(t.Context(), "order 42", everything, m)
+		if moved != 40 || err != nil {
+			t.Errorf("moved %d, %v", moved, err)
+		}
+	}
+	all, err := g.Group(t.Context(), "order 42", everything, 100)
+	for _, j := range all.Jobs {
+		if at := recorded[fmt.Sprint(j.ID, " ", j.Revision)]; !at.Equal(j.DueAt) {
+			t.Errorf("%s is due at %s, and recorded at %s", j.ID, j.DueAt, at)
+		}
+	}
+	if err != nil || len(all.Jobs) != 40 || len(recorded) != 40 {
+		t.Errorf("%d jobs, %d recorded, %v", len(all.Jobs), len(recorded), err)
 	}
 }

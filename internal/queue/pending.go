@@ -12,7 +12,7 @@ import (
 )
 
 // A bucket that does not answer cannot take part in the cancellation of a group. So the cancellation is stored in
-// another shard (the key pend), and carried out before a process calls the bucket again, see store.Peers.CatchUp. A
+// another shard (pend:SHARD BUCKET), and carried out before a process calls the bucket again, see Peers.CatchUp. A
 // process that never lost the bucket hears of it by a message (timers and dispatchers listen). Until then members may
 // be called. Closed groups are copied in the same way, also to new shards.
 
@@ -26,10 +26,8 @@ type pending struct {
 	By     string `json:"by,omitempty"`
 }
 
-// pendingField returns the field of pend for a cancellation, without its name the beginning of those of the bucket.
-func pendingField(b *store.Bucket, name string) string {
-	return fmt.Sprint(b.Name(), " ", b.Number(), " ", name)
-}
+// pendingOf returns the key of what is held for a bucket, without the prefix.
+func pendingOf(b *store.Bucket) string { return fmt.Sprint("pend:", b.Name(), " ", b.Number()) }
 
 // postponeCancel stores a cancellation for buckets that did not answer, in the first shard that takes it.
 func (q *Queue) postponeCancel(ctx context.Context, p *pending, missed []*store.Bucket) error {
@@ -40,7 +38,7 @@ func (q *Queue) postponeCancel(ctx context.Context, p *pending, missed []*store.
 	args := []any{"add"}
 	without := map[*store.Shard]bool{}
 	for _, b := range missed {
-		args = append(args, pendingField(b, p.Name), value)
+		args = append(args, pendingOf(b), p.Name, value)
 		without[b.Shard()] = true
 	}
 	err = q.noShard()
@@ -61,70 +59,73 @@ func (q *Queue) postponeCancel(ctx context.Context, p *pending, missed []*store.
 // peersTimeout bounds what a bucket asks of other shards before it is used: one that hangs must not hold it up.
 const peersTimeout = 300 * time.Millisecond
 
-// catchUp carries out in a bucket what other shards hold for it, and in others what it holds for them. Its errors are
-// those of the bucket itself.
-func (q *Queue) catchUp(ctx context.Context, b *store.Bucket) error {
+// catchUp carries out in a bucket what other shards hold for it. With lost it closes the groups in it that are closed
+// in others. Its errors are those of the bucket itself; all is false when another shard did not answer in time.
+func (q *Queue) catchUp(ctx context.Context, b *store.Bucket, lost bool) (all bool, err error) {
+	all = true
 	for _, s := range *q.Shards.all.Load() {
 		first := s.Buckets()[0]
-		if s == b.Shard() || first.IsDown() {
+		if s == b.Shard() || first.IsDown() { // one that is down makes the others catch up when it answers again
 			continue
 		}
-		if err := q.copyClosed(ctx, first, b); err != nil {
-			return err
+		if lost {
+			answered, err := copyClosed(ctx, first, b)
+			if all = all && answered; err != nil {
+				return false, err
+			}
 		}
-		if err := q.carryOut(ctx, first, b); err != nil {
-			return err
-		}
-	}
-	if b.Number() != 0 {
-		return nil
-	}
-	for _, other := range q.Shards.Buckets() {
-		if other.Shard() != b.Shard() && !other.IsDown() {
-			_ = q.carryOut(ctx, b, other) // other is down if it fails, and will catch up
+		answered, err := q.carryOut(ctx, first, b)
+		if all = all && answered; err != nil {
+			return false, err
 		}
 	}
-	return nil
+	return all, nil
 }
 
+// closedStep is how many closed groups one call of a script copies.
+const closedStep = 200
+
 // copyClosed closes the groups in a bucket that are closed in another one.
-func (q *Queue) copyClosed(ctx context.Context, from, to *store.Bucket) error {
-	short, cancel := context.WithTimeout(ctx, peersTimeout)
-	defer cancel()
-	closed, err := from.Shard().Redis().ZRangeWithScores(short, from.Key("closed"), 0, -1).Result()
-	if err != nil {
-		return nil
-	}
-	for _, one := range closed {
-		group, topics, _ := strings.Cut(fmt.Sprint(one.Member), " ")
-		if _, err := to.SendOnly(ctx, closeGroupScript, group, topics, int64(one.Score)); err != nil {
-			return err
+func copyClosed(ctx context.Context, from, to *store.Bucket) (answered bool, err error) {
+	for at := int64(0); ; at += closedStep {
+		short, cancel := context.WithTimeout(ctx, peersTimeout)
+		closed, err := from.Shard().Redis().
+			ZRangeWithScores(short, from.Key("closed"), at, at+closedStep-1).Result()
+		if cancel(); err != nil {
+			return false, nil
+		}
+		if len(closed) == 0 {
+			return true, nil
+		}
+		var args []any
+		for _, one := range closed {
+			group, topics, _ := strings.Cut(fmt.Sprint(one.Member), " ")
+			args = append(args, group, topics, int64(one.Score))
+		}
+		if _, err := to.SendOnly(ctx, closeGroupScript, args...); err != nil {
+			return true, err
 		}
 	}
-	return nil
 }
 
 // carryOut carries out the cancellations that a bucket holds for another one.
-func (q *Queue) carryOut(ctx context.Context, from, to *store.Bucket) error {
+func (q *Queue) carryOut(ctx context.Context, from, to *store.Bucket) (answered bool, err error) {
 	short, cancel := context.WithTimeout(ctx, peersTimeout)
 	defer cancel()
-	held, err := from.Shard().Redis().HGetAll(short, from.Key("pend")).Result()
+	held, err := from.Shard().Redis().HGetAll(short, from.Key(pendingOf(to))).Result()
 	if err != nil {
-		return nil
+		return false, nil
 	}
-	for field, value := range held {
-		if !strings.HasPrefix(field, pendingField(to, "")) {
-			continue
-		}
+	for name, value := range held {
 		var p pending
 		if err := json.Unmarshal([]byte(value), &p); err == nil {
 			if err := q.carryOutOne(ctx, to, &p); err != nil {
-				return err
+				return true, err
 			}
 		}
-		_, _ = from.SendOnly(ctx, pendScript, "remove", field) // otherwise it is carried out again, and finds nothing
+		_, _ = from.SendOnly(ctx, pendScript, "remove", pendingOf(to), name) // otherwise it is carried out once more
 	}
-	return nil
+	return true, nil
 }
 
 func (q *Queue) carryOutOne(ctx context.Context, b *store.Bucket, p *pending) error {

@@ -21,7 +21,7 @@ import (
 type Shards struct {
 	opts    store.Options
 	resync  func(context.Context, *store.Shard) error // sets the topics' limits on a shard again
-	catchUp func(context.Context, *store.Bucket) error
+	catchUp catchUp
 	all     atomic.Pointer[[]*store.Shard]    // by name
 	names   atomic.Pointer[map[string]string] // identity → name, for all shards of the registry
 	active  atomic.Pointer[[]*store.Shard]    // read at once: one by one, all may seem inactive
@@ -34,9 +34,10 @@ type Shards struct {
 // retireAfter is how long a shard that is no longer in use stays open, so that running callbacks can be settled.
 const retireAfter = time.Minute
 
+type catchUp func(ctx context.Context, b *store.Bucket, lost bool) (all bool, err error)
+
 func newShards(
-	o store.Options, resync func(context.Context, *store.Shard) error,
-	catchUp func(context.Context, *store.Bucket) error,
+	o store.Options, resync func(context.Context, *store.Shard) error, catchUp catchUp,
 ) *Shards {
 	s := &Shards{opts: o, resync: resync, catchUp: catchUp, retired: map[*store.Shard]*time.Timer{}}
 	s.all.Store(&[]*store.Shard{})
@@ -97,13 +98,24 @@ func (s *Shards) open(c store.ShardConfig) (*store.Shard, error) {
 	one, err := store.OpenShard(c, s.opts, store.Peers{
 		Names:  func() map[string]string { return *s.names.Load() },
 		Takers: func() int { return len(*s.active.Load()) },
-		Resync: s.resync, CatchUp: s.catchUp,
+		Resync: s.resync, CatchUp: s.catchUp, Behind: s.behind,
 	})
 	if err == nil && s.opts.Announced != nil {
 		one.Start(func() { one.Announcements(s.opts.Announced) })
 		one.Start(one.KeepTopics)
 	}
 	return one, err
+}
+
+// behind makes the buckets of all other shards catch up with a shard.
+func (s *Shards) behind(with *store.Shard) {
+	for _, one := range *s.all.Load() {
+		for _, b := range one.Buckets() {
+			if one != with {
+				b.Behind()
+			}
+		}
+	}
 }
 
 // retire closes a shard after a while. s.mu is held.
@@ -137,9 +149,9 @@ func (s *Shards) close() error {
 // All returns the shards by name.
 func (s *Shards) All() []*store.Shard { return slices.Clone(*s.all.Load()) }
 
-// Buckets returns the buckets of all shards.
+// Buckets returns the buckets of all shards, in the order of drainingFirst.
 func (s *Shards) Buckets() (list []*store.Bucket) {
-	for _, one := range *s.all.Load() {
+	for _, one := range s.drainingFirst() {
 		list = append(list, one.Buckets()...)
 	}
 	return list
@@ -312,9 +324,9 @@ func each(list []*store.Shard, ask func(*store.Shard) error) error {
 }
 
 // EachBucket asks every bucket of every shard, also after an error of another shard. It returns errors as a
-// *PartialError.
+// *PartialError. Draining shards come first.
 func (s *Shards) EachBucket(ask func(*store.Bucket) error) error {
-	return each(*s.all.Load(), func(one *store.Shard) error {
+	return each(s.drainingFirst(), func(one *store.Shard) error {
 		for _, b := range one.Buckets() {
 			if err := ask(b); err != nil {
 				return err

@@ -35,9 +35,11 @@ func (r Recorder) Ended(list []store.Ended) error {
 	return r.Journal.Requests(requests)
 }
 
-// opOf returns the operation on a job without a lease; empty for the end of a lease.
+// opOf returns the operation on a job without a lease; empty for the end of a lease, unless the job was deleted then.
 func opOf(d *store.Ended) journal.Op {
 	switch {
+	case d.Withdrawn():
+		return journal.OpDelete
 	case d.Was == store.Running:
 		return ""
 	case d.Verb == store.Release:

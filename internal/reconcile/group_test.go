@@ -70,3 +70,48 @@ func TestRecoveryOfACancelledGroup(t *testing.T) {
 		})
 	}
 }
+
+// TestRecoveryReportsCancelledJobsAsDeleted, and the others of the group as what they are.
+func TestRecoveryReportsCancelledJobsAsDeleted(t *testing.T) {
+	h, in, _ := oneHost(t)
+	attendAll(t, in)
+	ready(t, h)
+	for _, topic := range []string{"orders.close", "orders.remind", "other"} {
+		p := store.Push{Topic: topic, ID: "1", Group: "order 42", Delay: time.Hour}
+		if err := h.queue.Push(t.Context(), p).Err; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if c, err := h.queue.CancelGroup(t.Context(), "order 42", []string{"orders.*"}, 0); err != nil || c.Deleted != 2 {
+		t.Fatal(c, err)
+	}
+	for _, dry := range []bool{true, false} {
+		r, err := h.recover(t.Context(), dry)
+		if err != nil || r.Jobs != 3 || r.Deleted != 2 || r.There != 1 || r.Missing != 0 {
+			t.Errorf("dry %v: %+v, %v", dry, r, err)
+		}
+	}
+}
+
+// TestNoPushIntoAGroupIsEarly: whether a group is closed is not known before the bucket is compared.
+func TestNoPushIntoAGroupIsEarly(t *testing.T) {
+	h, in, client := oneHost(t)
+	attendAll(t, in)
+	ready(t, h)
+	if _, err := h.queue.CancelGroup(t.Context(), "order 42", []string{"*"}, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	client.FlushAll(t.Context())
+	if _, err := in.send(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []store.Push{
+		{Topic: "t", ID: store.NewID(), Fresh: true, Group: "order 42"},
+		{Topic: "t", ID: "1", OnDuplicate: store.Replace, Group: "order 42"},
+	} {
+		r := h.queue.Push(t.Context(), p)
+		if _, refused := errors.AsType[*store.UnavailableError](r.Err); !refused && !errors.Is(r.Err, store.ErrClosed) {
+			t.Errorf("push into a closed group: %+v", r)
+		}
+	}
+}

@@ -2,8 +2,11 @@ package reconcile
 
 import (
 	"errors"
+	"slices"
+	"strings"
 
 	"github.com/wakecall/wakecall/internal/journal"
+	"github.com/wakecall/wakecall/internal/registry"
 )
 
 type ending uint8
@@ -34,20 +37,14 @@ type index struct {
 	part, parts uint64
 	jobs        map[key]latest
 	cleared     map[string]int64             // topic → revision
-	groups      map[groupLine]*line          // the last line of each
+	groups      map[string][]*line           // by group: the last lines about it
+	groupLines  int                          // in groups
 	deaths      map[key]*journal.AttemptLine // of jobs that are dead
-}
-
-// groupLine is what lines about a group have in common that replace each other.
-type groupLine struct {
-	kind                 EntryKind
-	shard, group, topics string
-	bucket               int
 }
 
 func newIndex(part, parts int) *index {
 	return &index{part: uint64(part), parts: uint64(parts), jobs: map[key]latest{}, cleared: map[string]int64{},
-		groups: map[groupLine]*line{}, deaths: map[key]*journal.AttemptLine{}}
+		groups: map[string][]*line{}, deaths: map[key]*journal.AttemptLine{}}
 }
 
 func (f *index) mine(l *line) bool { return l.key[0]%f.parts == f.part }
@@ -62,16 +59,11 @@ func (f *index) add(l *line) error {
 		f.cleared[l.topic] = max(f.cleared[l.topic], l.revision)
 		return nil
 	}
-	if l.ofGroup() {
-		r := l.request
-		of := groupLine{l.kind, r.Shard, r.Group, r.Topics, r.Bucket}
-		if was := f.groups[of]; was == nil || was.revision < l.revision {
-			f.groups[of] = l
-		}
-		return nil
-	}
 	if !f.mine(l) {
 		return nil
+	}
+	if l.ofGroup() {
+		return f.addGroup(l)
 	}
 	j := f.jobs[l.key]
 	switch {
@@ -91,7 +83,41 @@ func (f *index) add(l *line) error {
 		}
 	}
 	f.jobs[l.key] = j
-	if len(f.jobs) > maxJobs {
+	return f.tooMany()
+}
+
+func (f *index) addGroup(l *line) error {
+	list, r := f.groups[l.request.Group], l.request
+	i := slices.IndexFunc(list, func(was *line) bool {
+		w := was.request
+		return was.kind == l.kind && w.Shard == r.Shard && w.Bucket == r.Bucket && w.Topics == r.Topics
+	})
+	switch {
+	case i < 0:
+		f.groups[r.Group] = append(list, l)
+		f.groupLines++
+	case list[i].revision < l.revision:
+		list[i] = l
+	}
+	return f.tooMany()
+}
+
+// cancelled reports whether a job was deleted with its group after a line about it. The index may not know: then the
+// shard does when the line is replayed.
+func (f *index) cancelled(l *line) bool {
+	return l.kind == EntryStored && slices.ContainsFunc(f.groups[l.request.Group], func(c *line) bool {
+		return c.kind == EntryCancelled && c.shard == l.shard && c.revision >= l.revision &&
+			slices.ContainsFunc(strings.Fields(c.request.Topics), func(pattern string) bool {
+				return registry.MatchesPattern(pattern, l.topic)
+			})
+	})
+}
+
+// groupLineJobs is how many jobs need as much memory as a line about a group.
+const groupLineJobs = 8
+
+func (f *index) tooMany() error {
+	if len(f.jobs)+groupLineJobs*f.groupLines > maxJobs {
 		return errTooMany
 	}
 	return nil

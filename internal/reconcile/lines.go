@@ -43,6 +43,9 @@ var requestKinds = map[journal.Op]EntryKind{
 func lineOfRequest(r *journal.RequestLine) (l line, ok bool) {
 	kind := requestKinds[r.Op]
 	l = line{kind: kind, topic: r.Topic, shard: r.Shard, key: keyOf(r.Topic, r.ID), revision: r.Revision, request: r}
+	if l.ofGroup() {
+		l.key = keyOf("", r.Group)
+	}
 	return l, kind != "" && r.Revision != 0 && (r.ID != "" || kind == EntryCleared || l.ofGroup())
 }
 

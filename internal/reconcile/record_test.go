@@ -109,6 +109,17 @@ func TestNoEndOfALeaseWaitsForTheJournal(t *testing.T) {
 	}
 }
 
+// TestAJobThatWasDeletedWithItsGroupIsRecordedAsThat, however its last lease ended.
+func TestAJobThatWasDeletedWithItsGroupIsRecordedAsThat(t *testing.T) {
+	for _, v := range []store.Verb{store.Fail, store.Bury, store.Release, store.Retry, store.Snooze} {
+		var got lines
+		err := Recorder{&got}.Ended([]store.Ended{{Ref: store.Ref{Topic: "t", ID: "x"}, Verb: v, Was: store.Running}})
+		if err != nil || len(got.requests) != 1 || got.requests[0].Op != journal.OpDelete || len(got.attempts) != 0 {
+			t.Errorf("%s: %+v, %+v, %v", v, got.requests, got.attempts, err)
+		}
+	}
+}
+
 func TestOutcomesOfWorkersAreRecorded(t *testing.T) {
 	at := time.UnixMilli(1767323045678)
 	ended := func(v store.Verb, was, is store.State) store.Ended {

@@ -22,6 +22,7 @@ type Report struct {
 	Pushed   int `json:"pushed"`   // missing jobs that were stored again
 	Unknown  int `json:"unknown"`  // missing jobs that were left out: their topic is no longer registered
 	Failed   int `json:"failed"`   // spooled pushes that were refused
+	Refused  int `json:"refused"`  // spooled pushes into a group that was closed meanwhile
 	Ended    int `json:"ended"`    // existing jobs that had ended: deleted
 	Changed  int `json:"changed"`  // changed again, or ready again
 	Restored int `json:"restored"` // dead again, and visible
@@ -169,9 +170,11 @@ func (p *pass) run(s *selection) error {
 			return err
 		}
 	}
-	for _, l := range p.index.groups {
-		if err := p.addGroup(l); err != nil {
-			return err
+	for _, lines := range p.index.groups {
+		for _, l := range lines {
+			if err := p.addGroup(l); err != nil {
+				return err
+			}
 		}
 	}
 	err := s.each(p.ctx, new(int), func(l *line) error {
@@ -179,6 +182,10 @@ func (p *pass) run(s *selection) error {
 			return nil
 		}
 		if !p.index.decides(l) {
+			return nil
+		}
+		if p.index.cancelled(l) {
+			p.report.Deleted++
 			return nil
 		}
 		e := p.index.entry(l)

@@ -240,6 +240,8 @@ func (d *drain) push(pushes []store.Push) error {
 			d.report.Pushed++
 		case errors.As(result.Err, &un) || d.ctx.Err() != nil:
 			away = result.Err
+		case errors.Is(result.Err, store.ErrClosed): // it would have been deleted with its group
+			d.report.Refused++
 		default:
 			d.report.Failed++
 			d.log.Error("a push that was accepted while no shard was up is refused now",

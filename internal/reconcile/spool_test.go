@@ -54,6 +54,24 @@ func TestTheFirstSpooledPushOfAnIDStays(t *testing.T) {
 	}
 }
 
+// TestASpooledPushIntoAGroupThatWasClosed is dropped: the group was cancelled after the push was accepted.
+func TestASpooledPushIntoAGroupThatWasClosed(t *testing.T) {
+	url, _ := startRedis(t)
+	h := newHost(t, url)
+	h.adopt(t)
+	if _, err := NewSpool(h.dir, h.journal).Keep([]store.Push{{Topic: "t", ID: "1", Group: "g"}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.queue.CancelGroup(t.Context(), "g", []string{"*"}, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	r, err := Drain(t.Context(), h.queue, slog.New(slog.NewTextHandler(&log, nil)), h.dir, false)
+	if err != nil || r.Jobs != 1 || r.Refused != 1 || r.Failed != 0 || log.Len() > 0 {
+		t.Errorf("%+v, %v, log %q", r, err, log.String())
+	}
+}
+
 // TestASpooledJobKeepsWhatItHasOfItsOwn: its expiry, counted from when it was accepted, its headers and its retry
 // waits.
 func TestASpooledJobKeepsWhatItHasOfItsOwn(t *testing.T) {

@@ -22,7 +22,9 @@ type Bucket struct {
 	checked  atomic.Bool                    // its data may be used, see identity.go
 	same     atomic.Pointer[SameRedisError] // its data was found to be another shard's
 	down     atomic.Bool
-	current  atomic.Bool // see catchUp
+	behind   atomic.Int64 // see catchUp
+	caughtUp atomic.Int64
+	current  atomic.Bool // it has what was set in other shards while this process could not call it
 	catching sync.Mutex
 	probing  atomic.Bool
 	proven   atomic.Bool  // it has answered a script since began
@@ -46,6 +48,7 @@ type Bucket struct {
 func newBucket(s *Shard, n int, o Options) *Bucket {
 	b := &Bucket{shard: s, n: n, prefix: Prefix(n), accepted: o.Accepted}
 	b.listening.Store(s.newListening())
+	b.Behind()
 	for d := range b.pushes {
 		b.pushes[d] = b.newPushes(Durability(d), o)
 	}
@@ -127,7 +130,8 @@ func (b *Bucket) revive() {
 	}
 	if err == nil || reasonOf(err) == "full" {
 		b.current.Store(false)
-		err = b.catchUp(ctx)
+		b.Behind()
+		err = b.catchUp(b.shard.ctx) // however long that takes: each call of a script has its time limit
 	}
 	if err != nil {
 		b.why.Store(fmt.Errorf("%w", err))
@@ -143,24 +147,51 @@ func (b *Bucket) revive() {
 	}
 	b.proven.Store(true)
 	b.down.Store(false)
+	b.tellOthers()
 	if b.logged.Load() {
 		b.shard.log.Info(said, "bucket", b.n)
 	}
 }
 
-// catchUp has the queue carry out what was accepted while this process could not call the bucket, before it does again.
+// Behind makes the bucket catch up before this process calls it again.
+func (b *Bucket) Behind() { b.behind.Add(1) }
+
+// tellOthers makes the buckets of other shards catch up with this shard, which may hold something for them.
+func (b *Bucket) tellOthers() {
+	if b.n == 0 && b.shard.peers.Behind != nil {
+		b.shard.peers.Behind(b.shard)
+	}
+}
+
+// catchUpAgain is how long after a shard did not answer in time the others try again to catch up with it.
+const catchUpAgain = time.Second
+
+// catchUp has the queue carry out what other shards hold for the bucket, before this process calls it.
 func (b *Bucket) catchUp(ctx context.Context) error {
-	if b.current.Load() {
+	if b.caughtUp.Load() == b.behind.Load() || b.shard.peers.CatchUp == nil {
 		return nil
 	}
 	b.catching.Lock()
 	defer b.catching.Unlock()
-	if b.current.Load() || b.shard.peers.CatchUp == nil {
+	behind := b.behind.Load()
+	if b.caughtUp.Load() == behind {
 		return nil
 	}
-	err := b.shard.peers.CatchUp(ctx, b)
-	b.current.Store(err == nil)
-	return err
+	all, err := b.shard.peers.CatchUp(ctx, b, !b.current.Load())
+	if err != nil {
+		return err
+	}
+	b.caughtUp.Store(behind)
+	if all {
+		b.current.Store(true)
+		return nil
+	}
+	b.shard.Start(func() {
+		if sleep(b.shard.ctx, catchUpAgain) {
+			b.Behind()
+		}
+	})
+	return nil
 }
 
 // provenFor is how long an answer proves that a server takes pushes.

@@ -54,7 +54,7 @@ func (b *Bucket) storeEarly(
 	var which, others []int
 	var early []Push
 	for i := range pushes {
-		if pushes[i].Fresh || pushes[i].OnDuplicate == Replace {
+		if pushes[i].mayBeEarly(why) {
 			which, early = append(which, i), append(early, pushes[i])
 		} else {
 			others = append(others, i)
@@ -74,6 +74,12 @@ func (b *Bucket) storeEarly(
 		results[i] = stored[k]
 	}
 	return results, unsafe
+}
+
+// mayBeEarly reports whether no journal can override a push. Before the comparison it is not known which groups are
+// closed.
+func (p *Push) mayBeEarly(why *UnavailableError) bool {
+	return (p.Fresh || p.OnDuplicate == Replace) && (p.Group == "" || why.Reason != ReasonComparing)
 }
 
 // findEarly answers pushes whose job exists, and the others with the names of the absent hosts.

@@ -93,6 +93,11 @@ type Ended struct {
 	Job       *Job // of Release by id
 }
 
+// Withdrawn reports whether a job was deleted instead of waiting again or dying, since its group had been cancelled.
+func (d *Ended) Withdrawn() bool {
+	return d.Err == nil && d.Was == Running && d.State == "" && d.Verb != Done && d.Verb != Expire
+}
+
 // ErrState is the error of an End whose job is in none of the states In.
 var ErrState = errors.New("the job is in another state")
 

@@ -24,9 +24,9 @@ import (
 //	g:GROUP          HASH: TOPIC/ID of the live jobs of a group; the value is empty
 //	x:GROUP          HASH: who closed a group: topic patterns → until when (ms)
 //	closed           ZSET: GROUP PATTERNS of all closed groups by until when (ms)
-//	moved:KEY        HASH: TOPIC/ID of the jobs that a request with this key has moved with their group
-//	pend             in bucket 0, HASH: SHARD BUCKET NAME → cancellation of a group that this bucket of another shard
-//	                 has to carry out, as JSON; see queue/pending.go
+//	moved:KEY GROUP  HASH: TOPIC/ID of the jobs of a group that a request with this key has moved
+//	pend:SHARD N     in bucket 0, HASH: name → cancellation of a group that bucket N of another shard has to carry
+//	                 out, as JSON; see queue/pending.go
 //	s:NAME           HASH: the state of a schedule, see shared/occurrence.lua
 //	schedules        SET: the schedules of the bucket
 //	q:PRIORITY       ZSET: topics with due jobs by turn; turn counts the turns

@@ -52,9 +52,10 @@ type Peers struct {
 	Names  func() map[string]string            // of all shards of the registry, by identity
 	Takers func() int                          // how many shards accept new jobs
 	Resync func(context.Context, *Shard) error // sets the topics' limits on a shard again
-	// CatchUp carries out what other shards hold for a bucket that may be called again, and what the bucket holds for
-	// others. nil: nothing.
-	CatchUp func(context.Context, *Bucket) error
+	// CatchUp carries out what other shards hold for a bucket, and with lost also sets in it what was set in others
+	// while this process could not call it. all is false when a shard did not answer in time. nil: nothing is held.
+	CatchUp func(ctx context.Context, b *Bucket, lost bool) (all bool, err error)
+	Behind  func(*Shard) // makes the buckets of all others catch up with a shard
 }
 
 // OpenShard connects to a shard when it is first called; Close ends it. Error: a URL that cannot be used.

@@ -284,7 +284,7 @@ func TestDeadJobsAreKnownByShard(t *testing.T) {
 			last = nil
 		}
 	}
-	slices.Reverse(last)
+	slices.Sort(last)
 	check := func(partial bool, want []string) {
 		t.Helper()
 		totals, err := f.figures().Totals(t.Context(), []string{"t"})
@@ -298,7 +298,9 @@ func TestDeadJobsAreKnownByShard(t *testing.T) {
 				t.Errorf("a dead job is %+v", j)
 			}
 		}
-		if queue.IsPartial(err) != partial || want != nil && !slices.Equal(ids, want) {
+		newestFirst := slices.IsSortedFunc(jobs, func(a, b store.Job) int { return b.DeadAt.Compare(a.DeadAt) })
+		slices.Sort(ids) // those of two shards may have died in the same millisecond
+		if queue.IsPartial(err) != partial || !newestFirst || want != nil && !slices.Equal(ids, want) {
 			t.Errorf("the last are %v, %v; want %v", ids, err, want)
 		}
 	}

@@ -33,8 +33,8 @@ func (b *Bucket) wakeups(ctx context.Context, channel string, read func(payload 
 			if m != nil && m.Payload == wakeOpened {
 				b.revive()
 			}
-			if b.n == 0 && (m == nil || m.Payload == wakePending) && b.shard.peers.CatchUp != nil {
-				_ = b.shard.peers.CatchUp(ctx, b) // those of others that fail are tried again when these answer
+			if m == nil || m.Payload == wakePending {
+				b.tellOthers()
 			}
 			if m == nil || m.Payload == wakeOpened {
 				send(ctx, out, Wakeup{Kind: WakeReconnect})

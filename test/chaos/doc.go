@@ -16,5 +16,5 @@
 //	make chaos RATE=200 JOBS=10000    200 requests a second, while 10,000 jobs wait
 //
 // The load also replaces jobs, re-drives and deletes dead ones several at once, and drops a topic with its jobs,
-// through both hosts; MIXED names which of replace, redrive, delete and drop.
+// through both hosts; MIXED names which of replace, redrive, delete, drop and group.
 package chaos

@@ -203,6 +203,7 @@ type pusher struct {
 	count int
 	jobs  []job // that may still be waiting
 
+	groups []group     // that were not cancelled, the oldest first
 	mortal []mortalJob // that become dead, the oldest first
 	passed []string    // ids of jobs in the topic that is dropped
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"time"
 
@@ -25,10 +26,57 @@ func (p *pusher) mix() bool {
 		p.onDead(ledger.Event{Kind: ledger.Redrive, SetsDue: true}, http.MethodPost, "/v1/topics/mortal/dead/retry")
 	case dice >= 0.10 && dice < 0.14 && mixes("delete"):
 		p.onDead(ledger.Event{Kind: ledger.Delete}, http.MethodDelete, "/v1/topics/mortal/dead")
+	case dice >= 0.14 && dice < 0.17 && mixes("group"):
+		p.pushGroup()
+	case dice >= 0.17 && dice < 0.20 && mixes("group"):
+		p.cancelGroup()
 	default:
 		return false
 	}
 	return true
+}
+
+// group is one that this pusher has pushed jobs into.
+type group struct {
+	name string
+	jobs []ledger.Event
+}
+
+// pushGroup pushes jobs of several topics into a new group.
+func (p *pusher) pushGroup() {
+	g := group{name: fmt.Sprintf("group %d-%d", p.n, p.count)}
+	var pushes []push
+	for range 2 + p.r.IntN(6) {
+		job := p.newJob()
+		job.fields["group"] = g.name
+		pushes = append(pushes, job)
+	}
+	for _, e := range p.batch(0, pushes) {
+		if e.Result == ledger.Acknowledged { // other pushes may reach a suspended server later
+			g.jobs = append(g.jobs, e)
+		}
+	}
+	p.groups = append(p.groups, g)
+}
+
+// cancelGroup cancels the oldest group, and closes it for longer than any fault lasts. While some of its jobs run, or a
+// shard is down, others than those may be called, too, so the result for each is not known.
+func (p *pusher) cancelGroup() {
+	if len(p.groups) == 0 {
+		return
+	}
+	g := p.groups[0]
+	p.groups = p.groups[1:]
+	e := ledger.Event{Kind: ledger.Delete}
+	answer := p.do(&e, http.MethodDelete, "/v1/groups/"+url.PathEscape(g.name)+"?close=10m", nil)
+	var body struct{ Running int }
+	if e.Status != http.StatusOK || answer.JSON(&body) != nil || body.Running > 0 {
+		e.Result = ledger.Unknown
+	}
+	for _, job := range g.jobs {
+		e.Topic, e.ID = job.Topic, job.ID
+		p.site.rec.Add(e)
+	}
 }
 
 // replace pushes a job again, with a new body and due time.

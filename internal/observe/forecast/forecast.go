@@ -90,6 +90,9 @@ func Of(s *Situation) Answer {
 		arrivals = s.Due.Arrivals
 	}
 	a.Prediction = Predict(&s.Due, s.Due.Ready, a.Rate, arrivals)
+	if a.Late > 0 { // the oldest job has waited already, and is called next
+		a.Late, a.Worst = max(a.Late, a.Oldest), max(a.Worst, a.Oldest)
+	}
 	least, most := a.least.cleared, a.most.cleared
 	switch {
 	case arrivals >= a.Rate && float64(s.Due.Minutes[0]) >= steadyShare*60*arrivals: // perhaps all pushed at once

@@ -130,6 +130,17 @@ func TestWhatCannotBeCalledIsCarriedOver(t *testing.T) {
 	}
 }
 
+// TestWhatHasWaitedIsAsLateAsItHasWaited: few jobs may wait for long, behind a limit that was lower before.
+func TestWhatHasWaitedIsAsLateAsItHasWaited(t *testing.T) {
+	t.Parallel()
+	for waited, want := range map[time.Duration]time.Duration{3 * time.Minute: 3 * time.Minute, time.Second: time.Minute} {
+		a := Of(waiting(300, waited, limit(5)))
+		if a.Late != want || a.Worst < want {
+			t.Errorf("after %s: %s to %s late, want %s", waited, a.Late, a.Worst, want)
+		}
+	}
+}
+
 // TestCapacityIsTheLowerLimit. A measured rate counts only if jobs waited all the time.
 func TestCapacityIsTheLowerLimit(t *testing.T) {
 	t.Parallel()

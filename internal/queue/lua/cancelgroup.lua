@@ -15,26 +15,34 @@ local most = tonumber(ARGV[7]) or math.huge
 local page = call('HSCAN', P .. 'g:' .. group, ARGV[3], 'COUNT', ARGV[4])
 local out = {page[1], 0, 0, first and call('INCR', P .. 'rev') or 0}
 
+local totals = {} -- what delete would count, by topic
+
 local function cancel(topic, id)
   local job = find(topic, id)
   if not job or job.state == 'done' or get(job, 'group') ~= group then
     return call('HDEL', P .. 'g:' .. group, topic .. '/' .. id)
   end
+  if tonumber(job.revision) > most then return end
   if job.state == 'running' then
     if cancelRunning(topic, id, job, name) then out[3] = out[3] + 1 end
     return
   end
-  if tonumber(job.revision) > most then return end
   if first and first > 0 and tonumber(job.revision) > first then
     out[#out + 1], out[#out + 2], out[#out + 3] = topic, id, job.created
   end
   out[2] = out[2] + 1
-  delete(topic, id, job)
+  local total = topic .. (job.state == 'dead' and ' dropped' or ' deleted')
+  totals[total] = (totals[total] or 0) + 1
+  remove(topic, id, job)
 end
 
 for i = 1, #page[2], 2 do
   local topic, id = string.match(page[2][i], '^([^/]*)/(.*)$')
-  if within(patterns, topic) then cancel(topic, id) end
+  if isWithin(patterns, topic) then cancel(topic, id) end
+end
+for total, n in pairs(totals) do
+  local topic, name = string.match(total, '^(.*) (%l+)$')
+  count(topic, name, n)
 end
 if run.before ~= '' and first == 0 then noteCancelled(group, patterns, tonumber(run.before)) end
 return out

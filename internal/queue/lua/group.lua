@@ -13,7 +13,7 @@ for i = 1, #marks, 2 do
 end
 for i = 1, #page[2], 2 do
   local topic, id = string.match(page[2][i], '^([^/]*)/(.*)$')
-  local job = within(patterns, topic) and find(topic, id)
+  local job = isWithin(patterns, topic) and find(topic, id)
   if job and job.state ~= 'done' and get(job, 'group') == group then
     local waits = nextOf(job) > now and DELAYED or READY
     local at = job.state == 'running' and RUNNING or job.state == 'dead' and DEAD or waits

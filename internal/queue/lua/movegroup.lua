@@ -4,16 +4,23 @@
 -- KEYS[1] the bucket's prefix.
 -- ARGV    group, topic patterns, cursor ('0' in the first step), about how many jobs, due time ('+ms' from now, 'ms',
 --         or 'by MS' from when each job may be called now), key of the request ('' none).
--- Returns {now in µs, cursor ('0' at the end), how many jobs run, are dead or would expire, revision of the first job,
---         then topic and description of each job that was moved}.
--- Keeps   with a key, each job is moved once however often the request is repeated within a day: moved:KEY has them.
-local group, patterns, key = ARGV[1], ARGV[2], P .. 'moved:' .. ARGV[6]
+-- Returns {now in µs, cursor ('0' at the end), how many jobs run, are dead or would expire, then topic and description
+--         of each job that was moved, now or by an earlier request with the key}.
+-- Keeps   with a key, each job is moved once however often the request is repeated within a day: moved:KEY GROUP has
+--         them. The answer is the same, because the journal may have missed the first one.
+local group, patterns, key = ARGV[1], ARGV[2], P .. 'moved:' .. ARGV[6] .. ' ' .. ARGV[1]
 local by = tonumber(string.match(ARGV[5], '^by (.+)$'))
 local page = call('HSCAN', P .. 'g:' .. group, ARGV[3], 'COUNT', ARGV[4])
 local revision = tonumber(call('GET', P .. 'rev') or 0)
-local out, moved = {micros, page[1], 0, revision + 1}, {}
+local out, moved = {micros, page[1], 0}, {}
+
+local function movedBefore(member) return ARGV[6] ~= '' and call('HEXISTS', key, member) == 1 end
 
 local function move(topic, id, job)
+  if job.state == 'waiting' and movedBefore(topic .. '/' .. id) then
+    out[#out + 1], out[#out + 2] = topic, describe(topic, id, job, true)
+    return
+  end
   local at = by and math.max(nextOf(job) + by, 0) * 1000 or instant(ARGV[5])
   local expires = tonumber(get(job, 'expires'))
   if job.state ~= 'waiting' or expires and at >= 1000 * expires then
@@ -32,9 +39,8 @@ end
 
 for i = 1, #page[2], 2 do
   local topic, id = string.match(page[2][i], '^([^/]*)/(.*)$')
-  local job = within(patterns, topic) and find(topic, id)
-  if job and job.state ~= 'done' and get(job, 'group') == group
-    and (ARGV[6] == '' or call('HEXISTS', key, topic .. '/' .. id) == 0) then move(topic, id, job) end
+  local job = isWithin(patterns, topic) and find(topic, id)
+  if job and job.state ~= 'done' and get(job, 'group') == group then move(topic, id, job) end
 end
 if #moved > 0 then
   call('SET', P .. 'rev', text(revision))

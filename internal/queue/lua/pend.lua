@@ -1,14 +1,9 @@
 #!lua flags=allow-oom
 -- Stores, or removes, cancellations of groups that buckets of other shards have to carry out.
 -- KEYS[1] the bucket's prefix.
--- ARGV    'add' or 'remove', then fields of pend, each with its value when they are added.
--- Returns how many there are.
+-- ARGV    'add', then three for each: key of the other bucket, name of the cancellation, what it is; or 'remove', key,
+--         name.
 -- Keeps   timers and dispatchers are told of each.
-local key = P .. 'pend'
-if ARGV[1] == 'add' then
-  call('HSET', key, unpack(ARGV, 2))
-  call('PUBLISH', P .. 'wake', 'P')
-else
-  call('HDEL', key, unpack(ARGV, 2))
-end
-return call('HLEN', key)
+if ARGV[1] == 'remove' then return call('HDEL', P .. ARGV[2], ARGV[3]) end
+for i = 2, #ARGV, 3 do call('HSET', P .. ARGV[i], ARGV[i + 1], ARGV[i + 2]) end
+call('PUBLISH', P .. 'wake', 'P')

@@ -61,6 +61,7 @@ public class Driver {
         String topic = (String) c.get("topic");
         String id = (String) c.get("id");
         String lease = (String) c.get("lease");
+        String name = (String) c.get("name");
         var args = (List<Object>) c.getOrDefault("args", List.of());
         switch ((String) c.get("op")) {
             case "push":
@@ -88,6 +89,14 @@ public class Driver {
             case "delete":
                 k.delete(topic, id, (String) c.get("etag"));
                 return null;
+            case "group":
+                Long limit = (Long) c.get("limit");
+                return group(limit == null ? k.group(name) : k.group(name, limit.intValue()));
+            case "cancel_group":
+                var done = c.containsKey("close") ? k.cancelGroup(name, duration(c.get("close"))) : k.cancelGroup(name);
+                return Map.of("deleted", done.deleted, "running", done.running, "pending", done.pending);
+            case "move_group":
+                return moveGroup(k, name, c);
             case "reserve":
                 var jobs = new ArrayList<Object>();
                 int max = ((Long) c.get("max")).intValue();
@@ -119,6 +128,32 @@ public class Driver {
             default:
                 throw new IllegalArgumentException(String.valueOf(c.get("op")));
         }
+    }
+
+    static Object group(Wakecall.Group group) {
+        var jobs = new ArrayList<Object>();
+        for (Job job : group.jobs) {
+            jobs.add(job.fields);
+        }
+        var value = new LinkedHashMap<String, Object>(group.fields);
+        value.put("jobs", jobs);
+        value.put("counts", Map.of("delayed", group.delayed, "ready", group.ready, "running", group.running,
+            "dead", group.dead));
+        value.put("closed_until", group.closedUntil == null ? null : group.closedUntil.toString());
+        return value;
+    }
+
+    static Object moveGroup(Wakecall k, String name, Map<String, Object> c) {
+        var move = (Map<String, Object>) c.get("move");
+        Wakecall.Moved n;
+        if (c.containsKey("due")) {
+            n = k.moveGroup(name, Instant.parse((String) c.get("due")));
+        } else if (move.containsKey("shift")) {
+            n = k.shiftGroup(name, duration(move.get("shift")), (String) c.get("key"));
+        } else {
+            n = k.moveGroup(name, duration(move.get("delay")));
+        }
+        return Map.of("moved", n.moved, "skipped", n.skipped);
     }
 
     static Object drain(Wakecall k, String topic) {

@@ -21,6 +21,9 @@ async function run(c) {
     case "delete": return k.delete(c.topic, c.id, { etag: c.etag });
     case "get":
     case "run": return k[c.op](c.topic, c.id);
+    case "group": return k.group(c.name, { limit: c.limit });
+    case "cancel_group": return k.cancelGroup(c.name, { close: c.close });
+    case "move_group": return k.moveGroup(c.name, { ...c.move, due_at: c.due && new Date(c.due), key: c.key });
     case "reserve": return k.reserve([c.topic], { max: c.max, wait: c.wait, ttr: c.ttr });
     case "drain": return drain(k, c.topic);
     case "verify": return verify(c.secrets, c.headers, Buffer.from(c.body));

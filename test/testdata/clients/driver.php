@@ -38,6 +38,13 @@ function run(array $c)
         case 'get':
         case 'run':
             return $k->{$c['op']}($c['topic'], $c['id']);
+        case 'group':
+            return $k->group($c['name'], $c['limit'] ?? null);
+        case 'cancel_group':
+            return $k->cancelGroup($c['name'], $c['close'] ?? null);
+        case 'move_group':
+            $due = isset($c['due']) ? ['due_at' => new DateTimeImmutable($c['due'])] : [];
+            return $k->moveGroup($c['name'], $c['move'] + $due, $c['key'] ?? '');
         case 'reserve':
             $options = ['max' => $c['max'], 'wait' => $c['wait'], 'ttr' => $c['ttr'] ?? null];
             return $k->reserve(['a key' => $c['topic']], $options);

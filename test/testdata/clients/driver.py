@@ -39,6 +39,15 @@ def run(c):
         return k.delete(c["topic"], c["id"], etag=c.get("etag"))
     if op in ("get", "run"):
         return getattr(k, op)(c["topic"], c["id"])
+    if op == "group":
+        return k.group(c["name"], limit=c.get("limit"))
+    if op == "cancel_group":
+        return k.cancel_group(c["name"], close=c.get("close"))
+    if op == "move_group":
+        move = c["move"]
+        if "due" in c:
+            move["due_at"] = datetime.datetime.fromisoformat(c["due"].replace("Z", "+00:00"))
+        return k.move_group(c["name"], key=c.get("key"), **move)
     if op == "reserve":
         return k.reserve([c["topic"]], max=c["max"], wait=c["wait"], ttr=c.get("ttr"))
     if op == "drain":

@@ -10,6 +10,13 @@ local function within(patterns, topic)
   return false
 end
 
+run.within = {}
+-- The same for many jobs: a token may have hundreds of patterns.
+local function isWithin(patterns, topic)
+  if run.within[topic] == nil then run.within[topic] = within(patterns, topic) end
+  return run.within[topic]
+end
+
 run.closed = {}
 -- Whether a group is closed for jobs of a topic.
 local function closed(group, topic)
@@ -47,7 +54,8 @@ end
 -- Closes a group for topics until a time. Returns until when it is closed.
 local function close(group, patterns, ends)
   local key = P .. 'x:' .. group
-  ends = math.max(ends, tonumber(call('HGET', key, patterns) or 0))
+  local have = tonumber(call('HGET', key, patterns) or 0)
+  if have >= ends then return have end
   call('HSET', key, patterns, text(ends))
   call('ZREMRANGEBYSCORE', P .. 'closed', '-inf', now)
   call('ZADD', P .. 'closed', text(ends), group .. ' ' .. patterns)

@@ -38,7 +38,8 @@ local function store(topic, k)
   local id, at, body = ARGV[k], instant(ARGV[k + 2]) + run.visited % 1000, ARGV[k + 6]
   local job, revision = {priority = ARGV[k + 3], more = ARGV[k + 4]}, run.first + run.visited
   run.visited = run.visited + 1
-  if closed(get(job, 'group'), topic) then
+  local group = get(job, 'group')
+  if closed(group, topic) then
     note('closed')
     return false
   end
@@ -53,7 +54,7 @@ local function store(topic, k)
     call('HSET', key, id, record)
   end
   if long then call('SET', P .. 'b:' .. topic .. '/' .. id, body) end
-  join(topic, id, job)
+  if group then join(topic, id, job) end
   file(topic, id, job, at)
   return true
 end

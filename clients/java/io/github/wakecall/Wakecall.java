@@ -237,6 +237,11 @@ public final class Wakecall {
             return set("headers", headers);
         }
 
+        /** All jobs of a group can be cancelled at once: {@link Wakecall#cancelGroup}. */
+        public Push group(String name) {
+            return set("group", name);
+        }
+
         /** Required in a batch. */
         public Push topic(String topic) {
             return set("topic", topic);
@@ -384,7 +389,8 @@ public final class Wakecall {
     public Job change(String topic, String id, Push changes, String etag) {
         // A delay counts from its arrival, so repeating it would move the job again.
         boolean repeatable = !changes.members.containsKey("delay") && etag == null;
-        Request request = request("PATCH", path(topic, id)).body(changes.encode()).etag(etag).repeatable(repeatable);
+        Request request = request("PATCH", path(topic, id)).body(changes.encode()).header("If-Match", etag)
+            .repeatable(repeatable);
         return new Job(request.send(), null);
     }
 
@@ -398,12 +404,112 @@ public final class Wakecall {
     }
 
     public void delete(String topic, String id, String etag) {
-        request("DELETE", path(topic, id)).etag(etag).send();
+        request("DELETE", path(topic, id)).header("If-Match", etag).send();
     }
 
     /** Makes a job due now; a dead job starts again at attempt 1. */
     public Job run(String topic, String id) {
         return new Job(request("POST", path(topic, id) + "/run").send(), null);
+    }
+
+    // Groups
+
+    /** A group. {@code fields} has all that the server's /docs describes, but the jobs. */
+    public static final class Group {
+        public final Map<String, Object> fields;
+        public final long delayed; // jobs by state
+        public final long ready;
+        public final long running;
+        public final long dead;
+        public final Instant closedUntil; // until then pushes into it are refused; null: it is not closed
+        public final List<Job> jobs = new ArrayList<>(); // the first ones by due time
+
+        private Group(Map<String, Object> fields) {
+            this.fields = fields;
+            Map<String, Object> counts = object(fields.get("counts"));
+            delayed = (Long) counts.get("delayed");
+            ready = (Long) counts.get("ready");
+            running = (Long) counts.get("running");
+            dead = (Long) counts.get("dead");
+            closedUntil = fields.containsKey("closed_until") ? Instant.parse(text(fields, "closed_until")) : null;
+            for (Object job : (List<?>) fields.remove("jobs")) {
+                jobs.add(new Job(object(job), null));
+            }
+        }
+    }
+
+    /** What cancelling a group did. */
+    public static final class Cancelled {
+        public final long deleted;
+        public final long running; // they end, and are not retried
+        public final List<String> pending = new ArrayList<>(); // shards that do not answer
+
+        private Cancelled(Map<String, Object> fields) {
+            deleted = (Long) fields.get("deleted");
+            running = (Long) fields.get("running");
+            for (Object shard : (List<?>) fields.getOrDefault("pending", List.of())) {
+                pending.add((String) shard);
+            }
+        }
+    }
+
+    /** What moving a group did. */
+    public static final class Moved {
+        public final long moved;
+        public final long skipped; // running, dead, or expiring before
+
+        private Moved(Map<String, Object> fields) {
+            moved = (Long) fields.get("moved");
+            skipped = (Long) fields.get("skipped");
+        }
+    }
+
+    /** Returns a group with up to 100 of its jobs. */
+    public Group group(String name) {
+        return group(name, 100);
+    }
+
+    /** Returns a group with up to limit of its jobs. */
+    public Group group(String name, int limit) {
+        return new Group(request("GET", groupPath(name) + "?limit=" + limit).repeatable(true).send());
+    }
+
+    /**
+     * Deletes the waiting and dead jobs of a group, in all topics that the token may push to. No callback of them
+     * starts after this has returned, except within 2 s on the shards that are pending.
+     */
+    public Cancelled cancelGroup(String name) {
+        return cancelGroup(name, null);
+    }
+
+    /** And closes the group for a time: pushes into it are refused with the code group_closed. */
+    public Cancelled cancelGroup(String name, Duration close) {
+        String query = close == null ? "" : "?close=" + seconds(close).toPlainString();
+        return new Cancelled(request("DELETE", groupPath(name) + query).repeatable(true).send());
+    }
+
+    /** Makes the delayed and ready jobs of a group due after a delay from now. */
+    public Moved moveGroup(String name, Duration delay) {
+        // A delay counts from its arrival, so repeating it would move the jobs again.
+        return moveGroup(name, Map.of("delay", seconds(delay)), null, false);
+    }
+
+    /** Makes the delayed and ready jobs of a group due at a time. */
+    public Moved moveGroup(String name, Instant dueAt) {
+        return moveGroup(name, Map.of("due_at", instant(dueAt)), null, true);
+    }
+
+    /**
+     * Moves each of the delayed and ready jobs of a group by a time, which may be negative. Within a day, calls with
+     * the same key move each job once.
+     */
+    public Moved shiftGroup(String name, Duration shift, String key) {
+        return moveGroup(name, Map.of("shift", seconds(shift)), key, true);
+    }
+
+    private Moved moveGroup(String name, Map<String, Object> move, String key, boolean repeatable) {
+        return new Moved(request("PATCH", groupPath(name)).body(write(move)).header("Idempotency-Key", key)
+            .repeatable(repeatable).send());
     }
 
     // Pull topics
@@ -637,7 +743,7 @@ public final class Wakecall {
         private final String method;
         private final String path;
         private String body;
-        private String etag;
+        private final Map<String, String> headers = new LinkedHashMap<>();
         private boolean repeatable;
         private Duration patience = timeout;
         private Duration retries = retryFor;
@@ -652,8 +758,10 @@ public final class Wakecall {
             return this;
         }
 
-        private Request etag(String text) {
-            etag = text;
+        private Request header(String name, String value) {
+            if (value != null) {
+                headers.put(name, value);
+            }
             return this;
         }
 
@@ -704,9 +812,7 @@ public final class Wakecall {
             if (token != null && !token.isEmpty()) {
                 builder.header("Authorization", "Bearer " + token);
             }
-            if (etag != null) {
-                builder.header("If-Match", etag);
-            }
+            headers.forEach(builder::header);
             var answer = http.sendAsync(builder.build(), BodyHandlers.ofByteArray());
             try {
                 return answer(answer.get(patience.toMillis(), TimeUnit.MILLISECONDS)); // the body, too
@@ -761,11 +867,17 @@ public final class Wakecall {
     }
 
     private static String path(String topic, String id) {
-        boolean dots = id.equals(".") || id.equals(".."); // otherwise a proxy would resolve it as a relative path
-        return path(topic) + "/" + (dots ? id.replace(".", "%2E") : escape(id));
+        return path(topic) + "/" + escape(id);
+    }
+
+    private static String groupPath(String name) {
+        return "/v1/groups/" + escape(name);
     }
 
     private static String escape(String s) {
+        if (s.equals(".") || s.equals("..")) { // otherwise a proxy would resolve it as a relative path
+            return s.replace(".", "%2E");
+        }
         return URLEncoder.encode(s, StandardCharsets.UTF_8).replace("+", "%20");
     }
 
