@@ -1,10 +1,11 @@
-#!lua
+#!lua flags=no-writes
 -- With: record, group, describe.
 -- Reads the jobs of a group that belong to some topics, a step at a time.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    group, topic patterns, cursor ('0' in the first step), about how many jobs, how many to describe.
 -- Returns {now in µs, cursor ('0' at the end), until when the group is closed for some of them (ms; 0 if not), then how
 --         many are delayed, ready, running and dead, then topic and description of each}.
+-- Keeps   it writes nothing.
 local group, patterns, left = ARGV[1], ARGV[2], tonumber(ARGV[5])
 local page, marks = call('HSCAN', P .. 'g:' .. group, ARGV[3], 'COUNT', ARGV[4]), call('HGETALL', P .. 'x:' .. group)
 local out, DELAYED, READY, RUNNING, DEAD = {micros, page[1], 0, 0, 0, 0, 0}, 4, 5, 6, 7
