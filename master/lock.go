@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/disk"
+	"github.com/wakecall/wakecall/internal/pause"
 	"github.com/wakecall/wakecall/master/child"
 )
 
@@ -67,7 +68,7 @@ func flock(ctx context.Context, f *os.File) error {
 		if err == nil || waited > lockShutdown || waited > lockCheck && ownerLives(f) {
 			return err
 		}
-		if !sleep(ctx, 25*time.Millisecond) {
+		if !pause.For(ctx, 25*time.Millisecond) {
 			return ctx.Err()
 		}
 	}
@@ -79,14 +80,4 @@ func ownerLives(f *os.File) bool {
 	n, _ := f.ReadAt(b, 0) // the error is io.EOF
 	pid, err := strconv.Atoi(strings.TrimSpace(string(b[:n])))
 	return err != nil || !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
-}
-
-// sleep returns false if ctx ends first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
 }

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/wakecall/wakecall/internal/pause"
 )
 
 // Master supervises the tree of processes.
@@ -102,7 +104,7 @@ func (m *Master) openSockets(ctx context.Context, unclean bool) (sockets, error)
 			}
 			continue
 		}
-		if !sleep(ctx, 50*time.Millisecond) {
+		if !pause.For(ctx, 50*time.Millisecond) {
 			return nil, ctx.Err()
 		}
 	}
@@ -156,7 +158,7 @@ func (m *Master) supervise(ctx context.Context, hup <-chan os.Signal) {
 // announceReady calls Options.Ready once all processes serve.
 func (m *Master) announceReady(ctx context.Context) {
 	for !m.allReady() {
-		if !sleep(ctx, 20*time.Millisecond) {
+		if !pause.For(ctx, 20*time.Millisecond) {
 			return
 		}
 	}

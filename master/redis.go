@@ -10,6 +10,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/wakecall/wakecall/internal/pause"
 )
 
 // redisServer is the managed redis-server: started here, or adopted from a killed master. It inherits a locked file, so
@@ -55,7 +57,7 @@ func (r *redisServer) start(ctx context.Context) error {
 // keep restarts the server when it ends, until the master stops.
 func (r *redisServer) keep(ctx context.Context, wait func()) {
 	defer close(r.ended)
-	var pause backoff
+	var delay backoff
 	for {
 		began := time.Now()
 		wait()
@@ -67,7 +69,7 @@ func (r *redisServer) keep(ctx context.Context, wait func()) {
 		r.mu.Lock()
 		r.deaths.add(time.Now())
 		r.mu.Unlock()
-		if !sleep(ctx, pause.next(time.Since(began))) {
+		if !pause.For(ctx, delay.next(time.Since(began))) {
 			return
 		}
 		var err error

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/wakecall/wakecall/internal/disk"
+	"github.com/wakecall/wakecall/internal/pause"
 	"github.com/wakecall/wakecall/master/child"
 )
 
@@ -89,7 +90,7 @@ func (p *patience) wait(ctx context.Context, err error) error {
 	if time.Now().After(p.until) {
 		return err
 	}
-	if !sleep(ctx, redisPoll/4) {
+	if !pause.For(ctx, redisPoll/4) {
 		return ctx.Err()
 	}
 	return nil

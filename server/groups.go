@@ -20,8 +20,7 @@ type Groups interface {
 
 // Limits of requests about groups.
 const (
-	maxGroupJobs  = 1000 // in a list
-	maxClose      = 30 * 24 * time.Hour
+	maxGroupJobs  = 1000     // in a list
 	maxKey        = 128      // bytes of an Idempotency-Key
 	maxGroupBytes = 16 << 10 // of a request that moves a group
 )
@@ -103,7 +102,7 @@ func (c *call) closeFor() (time.Duration, error) {
 	if err != nil {
 		return 0, badField("close", "not valid UTF-8")
 	}
-	d, err := durationBetween(v, time.Second, maxClose)
+	d, err := durationBetween(v, queue.MinClose, queue.MaxClose)
 	if err != nil {
 		return 0, problemOf(err).in("close")
 	}

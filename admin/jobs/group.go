@@ -28,10 +28,7 @@ func (h *Handler) groupRoutes(g *echo.Group) {
 	g.POST("/groups/:group", page.Need(account.RoleOperator, withGroup(h.cancelGroup)))
 }
 
-const (
-	groupJobs = 1000 // that are listed, by due time
-	maxClose  = 30 * 24 * time.Hour
-)
+const groupJobs = 1000 // that are listed, by due time
 
 // everyTopic is the pattern of the topics that users of the admin may see.
 var everyTopic = []string{"*"}
@@ -109,8 +106,8 @@ func readClose(text string) (time.Duration, error) {
 		return 0, nil
 	}
 	var d registry.Duration
-	if err := d.UnmarshalText([]byte(text)); err != nil || d.Std() < time.Second || d.Std() > maxClose {
-		return 0, page.FieldError("close", "field.between", text, time.Second, maxClose)
+	if err := d.UnmarshalText([]byte(text)); err != nil || d.Std() < queue.MinClose || d.Std() > queue.MaxClose {
+		return 0, page.FieldError("close", "field.between", text, queue.MinClose, queue.MaxClose)
 	}
 	return d.Std(), nil
 }

@@ -167,5 +167,5 @@ func withKey(err error, key string) error {
 	if err == nil || key == "" {
 		return err
 	}
-	return fmt.Errorf("%w. To repeat it without moving jobs twice, add --key %s", err, key)
+	return fmt.Errorf("%w. To repeat it without moving jobs twice, add %s", err, printable.Command("--key", key))
 }

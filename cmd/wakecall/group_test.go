@@ -5,6 +5,7 @@ import (
 	"net/http/httptest"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/wakecall/wakecall/client"
@@ -41,28 +42,29 @@ func TestMovesOfGroups(t *testing.T) {
 
 // TestAFailedShiftCanBeRepeated: the error has the key that was sent, unless the user knows it or nothing was moved.
 func TestAFailedShiftCanBeRepeated(t *testing.T) {
-	status, keys := 0, []string{}
+	var status atomic.Int64
+	var key atomic.Value
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		keys = append(keys, r.Header.Get("Idempotency-Key"))
-		if status == 0 {
+		key.Store(r.Header.Get("Idempotency-Key"))
+		if status.Load() == 0 {
 			panic(http.ErrAbortHandler)
 		}
-		problem(w, status, "it failed")
+		problem(w, int(status.Load()), "it failed")
 	}))
 	t.Cleanup(srv.Close)
 	env := []string{"WAKECALL_URL=" + srv.URL, "WAKECALL_TOKEN=x"}
 	named := regexp.MustCompile(`--key (\S+)`)
 	for _, c := range []struct {
-		status int
+		status int64
 		args   []string
 		shown  bool
 	}{
 		{0, nil, true}, {503, nil, true}, {500, []string{"-o", "json"}, true},
 		{403, nil, false}, {0, []string{"--key", "mine"}, false},
 	} {
-		status = c.status
+		status.Store(c.status)
 		got := wakecall(t, env, "", append([]string{"group", "move", "g", "--shift", "1h"}, c.args...)...)
-		sent := keys[len(keys)-1]
+		sent := key.Load()
 		shown := named.FindStringSubmatch(got.err)
 		if got.code != exitFailed || sent == "" || (shown != nil) != c.shown || c.shown && strings.Trim(shown[1], `"`+",") != sent {
 			t.Errorf("%d %v: code %d, sent the key %s: %s", c.status, c.args, got.code, sent, got.err)

@@ -58,7 +58,7 @@ func TestADigestHasNewDeathsOnly(t *testing.T) {
 }
 
 // TestDeathsOfOtherShardsDoNotWait while a shard is down for six minutes: a mail tells them within two minutes. Those of
-// that shard are told when it is back, each once, also by a host that takes over meanwhile.
+// that shard are reported when it is back, each once, also by a host that takes over meanwhile.
 func TestDeathsOfOtherShardsDoNotWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

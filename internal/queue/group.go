@@ -16,6 +16,12 @@ import (
 // (the key g:GROUP), so a group is the union of what all buckets know. Who acts on a group names the topics that it may
 // touch, as patterns; other members do not count for it.
 
+// For how long a group may be closed.
+const (
+	MinClose = time.Second
+	MaxClose = 30 * 24 * time.Hour
+)
+
 // groupStep is how many members of a group one call of a script visits.
 const groupStep = 100
 

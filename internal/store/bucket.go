@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/wakecall/wakecall/internal/batch"
+	"github.com/wakecall/wakecall/internal/pause"
 )
 
 // Bucket is a part of a shard's jobs, on one server, and the unit of failure: one that is down, hangs or is being
@@ -187,7 +188,7 @@ func (b *Bucket) catchUp(ctx context.Context) error {
 		return nil
 	}
 	b.shard.Start(func() {
-		if sleep(b.shard.ctx, catchUpAgain) {
+		if pause.For(b.shard.ctx, catchUpAgain) {
 			b.Behind()
 		}
 	})

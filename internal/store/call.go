@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/wakecall/wakecall/internal/pause"
 )
 
 // Reply is the reply of a script.
@@ -172,7 +174,7 @@ func (t *tries) next(ctx context.Context, err error, sent bool) error {
 	if refused {
 		t.bucket.shard.reloadCluster(ctx) // for the next call, too: another node may have taken over
 	}
-	if !refused || time.Now().Add(t.pause).After(t.until) || !sleep(ctx, t.pause) {
+	if !refused || time.Now().Add(t.pause).After(t.until) || !pause.For(ctx, t.pause) {
 		return withFate(err, sent)
 	}
 	t.pause *= 2
@@ -237,17 +239,5 @@ func (s *Shard) reloadCluster(ctx context.Context) {
 		if cluster, ok := c.(*redis.ClusterClient); ok {
 			cluster.ReloadState(ctx)
 		}
-	}
-}
-
-// sleep waits; it returns false when the context ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
 	}
 }

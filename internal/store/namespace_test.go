@@ -91,7 +91,7 @@ func TestTopicsMadeByUseLeaveNothing(t *testing.T) {
 		topic := fmt.Sprint("x.ns.q", i)
 		f.push(topic, "taken", 0, func(p *store.Push) { p.TTL = time.Hour })
 		f.push(topic, "deleted", 0)
-		f.push(topic, "delayed", time.Duration(i%2)*time.Hour+10*time.Second)
+		f.push(topic, "delayed", time.Duration(i%2)*time.Hour+100*time.Second)
 	}
 	f.stats("x.ns.*", n, 2*n, 0, 0)
 	f.stats("x.ns.q7", 1, 2, 0, 0)

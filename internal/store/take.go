@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/batch"
+	"github.com/wakecall/wakecall/internal/pause"
 )
 
 // Order says from which of several topics a worker gets jobs.
@@ -319,7 +320,7 @@ func (b *takeBatch) recover() {
 func (s *Shard) persist(try func() error) error {
 	for backoff := 50 * time.Millisecond; ; backoff = min(2*backoff, 2*time.Second) {
 		err := try()
-		if _, away := errors.AsType[*UnavailableError](err); !away || !sleep(s.ctx, backoff) {
+		if _, away := errors.AsType[*UnavailableError](err); !away || !pause.For(s.ctx, backoff) {
 			return err
 		}
 	}

@@ -12,16 +12,12 @@
 --         newer job that a later step deletes by itself.
 local group, patterns, name, first = ARGV[1], ARGV[2], ARGV[5], tonumber(ARGV[6])
 local most = tonumber(ARGV[7]) or math.huge
-local page = call('HSCAN', P .. 'g:' .. group, ARGV[3], 'COUNT', ARGV[4])
-local out = {page[1], 0, 0, first and call('INCR', P .. 'rev') or 0}
+local out = {'0', 0, 0, first and call('INCR', P .. 'rev') or 0}
 
 local totals = {} -- what delete would count, by topic
 
-local function cancel(topic, id)
-  local job = find(topic, id)
-  if not job or job.state == 'done' or get(job, 'group') ~= group then
-    return call('HDEL', P .. 'g:' .. group, topic .. '/' .. id)
-  end
+local function cancel(topic, id, job)
+  if not job then return call('HDEL', P .. 'g:' .. group, topic .. '/' .. id) end
   if tonumber(job.revision) > most then return end
   if job.state == 'running' then
     if cancelRunning(topic, id, job, name) then out[3] = out[3] + 1 end
@@ -36,10 +32,7 @@ local function cancel(topic, id)
   remove(topic, id, job)
 end
 
-for i = 1, #page[2], 2 do
-  local topic, id = string.match(page[2][i], '^([^/]*)/(.*)$')
-  if isWithin(patterns, topic) then cancel(topic, id) end
-end
+out[1] = visit(group, patterns, ARGV[3], ARGV[4], cancel)
 for total, n in pairs(totals) do
   local topic, name = string.match(total, '^(.*) (%l+)$')
   count(topic, name, n)

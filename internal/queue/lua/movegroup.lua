@@ -10,13 +10,13 @@
 --         them. The answer is the same, because the journal may have missed the first one.
 local group, patterns, key = ARGV[1], ARGV[2], P .. 'moved:' .. ARGV[6] .. ' ' .. ARGV[1]
 local by = tonumber(string.match(ARGV[5], '^by (.+)$'))
-local page = call('HSCAN', P .. 'g:' .. group, ARGV[3], 'COUNT', ARGV[4])
 local revision = tonumber(call('GET', P .. 'rev') or 0)
-local out, moved = {micros, page[1], 0}, {}
+local out, moved = {micros, '0', 0}, {}
 
 local function movedBefore(member) return ARGV[6] ~= '' and call('HEXISTS', key, member) == 1 end
 
 local function move(topic, id, job)
+  if not job then return end
   if job.state == 'waiting' and movedBefore(topic .. '/' .. id) then
     out[#out + 1], out[#out + 2] = topic, describe(topic, id, job, true)
     return
@@ -37,11 +37,7 @@ local function move(topic, id, job)
   moved[#moved + 1], moved[#moved + 2] = topic .. '/' .. id, ''
 end
 
-for i = 1, #page[2], 2 do
-  local topic, id = string.match(page[2][i], '^([^/]*)/(.*)$')
-  local job = isWithin(patterns, topic) and find(topic, id)
-  if job and job.state ~= 'done' and get(job, 'group') == group then move(topic, id, job) end
-end
+out[2] = visit(group, patterns, ARGV[3], ARGV[4], move)
 if #moved > 0 then
   call('SET', P .. 'rev', text(revision))
   if ARGV[6] ~= '' then

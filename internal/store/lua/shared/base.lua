@@ -14,7 +14,7 @@ local function text(n) return string.format('%d', n) end -- '..' would write lar
 --   topics                 settings and limits of topics that were read, see topic.lua
 --   soonest, offered       the next event of all topics; how many turns were given (wait.lua)
 --   known, lists           events of topics that next has; lists of minutes that exist (wait.lua)
---   within, closed         topics that patterns have; who closed groups (group.lua)
+--   closed                 who closed groups, see group.lua
 --   dispatcherToldOfWork   whether a dispatcher that may wait for work was told of some (wait.lua)
 --   full                   whether Redis is nearly full; nil: not checked (finished.lua)
 --   delivered, kept, gone  delivered jobs of the topic that is settled (accept.lua)

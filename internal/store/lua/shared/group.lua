@@ -10,11 +10,19 @@ local function within(patterns, topic)
   return false
 end
 
-run.within = {}
--- The same for many jobs: a token may have hundreds of patterns.
-local function isWithin(patterns, topic)
-  if run.within[topic] == nil then run.within[topic] = within(patterns, topic) end
-  return run.within[topic]
+-- Calls each for about n members of a group that belong to topics, from a cursor on ('0' the first): with the topic,
+-- the id and the job, nil if the entry is out of date. Returns the next cursor, '0' at the end. Patterns are compared
+-- once for each topic: a token may have hundreds.
+local function visit(group, patterns, cursor, n, each)
+  local page, wanted = call('HSCAN', P .. 'g:' .. group, cursor, 'COUNT', n), {}
+  for i = 1, #page[2], 2 do
+    local topic, id = string.match(page[2][i], '^([^/]*)/(.*)$')
+    if wanted[topic] == nil then wanted[topic] = within(patterns, topic) end
+    local job = wanted[topic] and find(topic, id)
+    if job and (job.state == 'done' or get(job, 'group') ~= group) then job = nil end
+    if wanted[topic] then each(topic, id, job) end
+  end
+  return page[1]
 end
 
 run.closed = {}
