@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"time"
@@ -27,9 +28,12 @@ type Schedule struct {
 	Overlap  Overlap           `json:"overlap"`
 	State    TopicState        `json:"state"` // active or paused
 
+	PausedUntil time.Time `json:"paused_until,omitzero"` // a pause ends by itself; zero: it does not
+
 	// Where its cursor and its occurrences are, chosen when it is made.
 	Shard     string    `json:"shard"`
-	Revision  int64     `json:"revision"` // of this definition: the cursor refuses older ones
+	Revision  int64     `json:"revision"`         // of this definition: the cursor refuses others
+	MadeBy    uint64    `json:"made_by,omitzero"` // the token; 0: a user of the admin, or the command line
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
 }
@@ -43,6 +47,23 @@ const (
 	OverlapReplace Overlap = "replace" // the one before is deleted, or if it runs, not retried
 	OverlapAllow   Overlap = "allow"   // it is pushed
 )
+
+// ScheduleEdit returns the new definition; nil deletes it. was is nil if there is none. ErrUnchanged as an error changes
+// nothing.
+type ScheduleEdit func(was *Schedule) (*Schedule, error)
+
+// PlaceSchedule tells the schedule's shard a change before it is committed. Its error ends the change.
+type PlaceSchedule func(ctx context.Context, was, now *Schedule) error
+
+// ErrNoSchedule is the error for a name that no schedule has.
+var ErrNoSchedule = errors.New("no such schedule")
+
+// ChangeSchedule stores what edit makes of a schedule, with the next revision, in one transaction with place.
+func (r *Registry) ChangeSchedule(
+	ctx context.Context, actor, action, name string, edit ScheduleEdit, place PlaceSchedule,
+) (*Schedule, error) {
+	return nil, errors.ErrUnsupported
+}
 
 // Bounds of a schedule's fields.
 const (

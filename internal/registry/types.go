@@ -101,12 +101,13 @@ func (t *Token) Covers(other *Token) bool {
 
 // Snapshot is a consistent, immutable view of the registry. Its maps must not be modified.
 type Snapshot struct {
-	Revision int64 // increases with every change
-	Topics   Table[*Topic]
-	Shards   []Shard
-	Tokens   map[string]*Token          // by Hash
-	Settings map[string]json.RawMessage // read them with Setting
-	Notes    Table[TopicNote]           // by topic
+	Revision  int64 // increases with every change
+	Topics    Table[*Topic]
+	Shards    []Shard
+	Tokens    map[string]*Token          // by Hash
+	Settings  map[string]json.RawMessage // read them with Setting
+	Schedules Table[*Schedule]           // by name
+	Notes     Table[TopicNote]           // by topic
 
 	key    seal.Key  // opens what is sealed in Settings
 	readAt time.Time // when it was read from the database; zero: read from the file
