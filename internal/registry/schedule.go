@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"time"
+	"unicode/utf8"
 
 	"github.com/wakecall/wakecall/internal/schedule"
 	"github.com/wakecall/wakecall/internal/schedule/calendar"
@@ -38,6 +39,11 @@ type Schedule struct {
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
+// IsPaused reports whether no occurrence is pushed at an instant.
+func (s *Schedule) IsPaused(at time.Time) bool {
+	return s.State == TopicPaused && (s.PausedUntil.IsZero() || s.PausedUntil.After(at))
+}
+
 // Overlap is what happens to an occurrence while the one before it has not ended.
 type Overlap string
 
@@ -54,16 +60,6 @@ type ScheduleEdit func(was *Schedule) (*Schedule, error)
 
 // PlaceSchedule tells the schedule's shard a change before it is committed. Its error ends the change.
 type PlaceSchedule func(ctx context.Context, was, now *Schedule) error
-
-// ErrNoSchedule is the error for a name that no schedule has.
-var ErrNoSchedule = errors.New("no such schedule")
-
-// ChangeSchedule stores what edit makes of a schedule, with the next revision, in one transaction with place.
-func (r *Registry) ChangeSchedule(
-	ctx context.Context, actor, action, name string, edit ScheduleEdit, place PlaceSchedule,
-) (*Schedule, error) {
-	return nil, errors.ErrUnsupported
-}
 
 // Bounds of a schedule's fields.
 const (
@@ -134,9 +130,14 @@ func (s *Schedule) Validate() error {
 		oneOf("priority", s.Priority, "", "high", "normal", "low"), ValidHeaders(s.Headers),
 		between("every", s.Every, 0, maxEvery), s.validJitter(rule), between("max_late", s.MaxLate, 0, maxLateBound),
 		oneOf("missed", s.Missed, schedule.MissedLast, schedule.MissedSkip, schedule.MissedAll),
-		oneOf("overlap", s.Overlap, OverlapSkip, OverlapReplace, OverlapAllow),
+		ValidOverlap(s.Overlap),
 		oneOf("state", s.State, TopicActive, TopicPaused),
 	)
+}
+
+// ValidOverlap refuses an unknown overlap.
+func ValidOverlap(o Overlap) error {
+	return oneOf("overlap", o, OverlapSkip, OverlapReplace, OverlapAllow)
 }
 
 func validTopicOf(name string) error {
@@ -157,7 +158,7 @@ func (s *Schedule) validBounds() error {
 }
 
 func (s *Schedule) validBody() error {
-	if !json.Valid(s.Body) {
+	if !json.Valid(s.Body) || !utf8.Valid(s.Body) {
 		return Malformed("body", "field.body_required")
 	}
 	return nil
