@@ -6,4 +6,5 @@
 //
 //	schedules.go  reads and changes schedules, pushes by hand
 //	runner.go     pushes what has come
+//	drain.go      moves schedules out of a draining shard
 package recurring
