@@ -242,7 +242,7 @@ func (c *Client) setTopicState(ctx context.Context, name, state, reason string) 
 	}, nil)
 }
 
-// DeleteTopic removes a topic. ErrConflict: it still has jobs. ErrNotFound: it does not exist.
+// DeleteTopic removes a topic. ErrConflict: it still has jobs or schedules. ErrNotFound: it does not exist.
 func (c *Client) DeleteTopic(ctx context.Context, name string) error {
 	return c.do(ctx, request{method: http.MethodDelete, path: topicPath(name)}, nil)
 }
@@ -252,10 +252,19 @@ func (c *Client) DeleteTopicIf(ctx context.Context, name, etag string) error {
 	return c.do(ctx, request{method: http.MethodDelete, path: topicPath(name), match: etag}, nil)
 }
 
-// DropTopic removes a topic with all its jobs. ErrNotFound: it does not exist.
+// DropTopic removes a topic with all its jobs. ErrConflict: it has schedules. ErrNotFound: it does not exist.
 func (c *Client) DropTopic(ctx context.Context, name string) error {
 	drop := url.Values{"drop": {"true"}}
 	return c.do(ctx, request{method: http.MethodDelete, path: topicPath(name), query: drop}, nil)
+}
+
+// ForceDeleteTopic removes a topic with its schedules and, with drop, all its jobs. ErrConflict: it still has jobs.
+func (c *Client) ForceDeleteTopic(ctx context.Context, name string, drop bool) error {
+	query := url.Values{"force": {"true"}}
+	if drop {
+		query.Set("drop", "true")
+	}
+	return c.do(ctx, request{method: http.MethodDelete, path: topicPath(name), query: query}, nil)
 }
 
 // Stats holds the counts of a topic's jobs.
