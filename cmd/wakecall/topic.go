@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 
 	"github.com/spf13/cobra"
 
@@ -127,27 +128,40 @@ func topicYAML(w io.Writer, t client.Topic) error {
 }
 
 func (p *program) topicDeleteCommand() *cobra.Command {
-	drop := false
+	drop, force := false, false
 	cmd := &cobra.Command{
 		Use: "delete TOPIC", Short: "delete a topic", Args: exactArgs("TOPIC"), ValidArgsFunction: p.completeTopics,
 		RunE: p.withClient(func(ctx context.Context, c *client.Client, args []string) error {
-			if err := deleteTopic(ctx, c, args[0], drop); err != nil {
+			if err := deleteTopic(ctx, c, args[0], drop, force); err != nil {
 				return hintTopics(err)
 			}
 			return p.say(map[string]any{"topic": args[0], "deleted": true}, "deleted topic %s", printable.Line(args[0]))
 		}),
 	}
 	cmd.Flags().BoolVar(&drop, "drop-jobs", false, "also delete its jobs; a topic with jobs is not deleted otherwise")
+	cmd.Flags().BoolVar(&force, "force", false,
+		"also delete its schedules; a topic with schedules is not deleted otherwise")
 	return p.addClientFlags(cmd)
 }
 
-func deleteTopic(ctx context.Context, c *client.Client, name string, drop bool) error {
-	if drop {
-		return c.DropTopic(ctx, name)
+// deleteTopic deletes a topic, with drop also its jobs, and with force its schedules.
+func deleteTopic(ctx context.Context, c *client.Client, name string, drop, force bool) (err error) {
+	switch {
+	case force:
+		err = c.ForceDeleteTopic(ctx, name, drop)
+	case drop:
+		err = c.DropTopic(ctx, name)
+	default:
+		err = c.DeleteTopic(ctx, name)
 	}
-	err := c.DeleteTopic(ctx, name)
-	if errors.Is(err, client.ErrConflict) {
-		return fmt.Errorf("%w. --drop-jobs deletes them too", err)
+	e, ok := errors.AsType[*client.Error](err)
+	switch {
+	case !ok || e.Status != http.StatusConflict:
+		return err
+	case e.Code == codeTopicInUse:
+		return fmt.Errorf("%w. `wakecall topic delete --force` deletes them too", err)
 	}
-	return err
+	return fmt.Errorf("%w. --drop-jobs deletes them too", err)
 }
+
+const codeTopicInUse = "topic_in_use"
