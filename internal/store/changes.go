@@ -39,7 +39,7 @@ type ScheduleChange struct {
 	Bucket             int
 	Rev                int64 // of the definition; 0: the schedule was removed
 	At                 time.Time
-	Last               []Occurrence
+	Last               []Occurrence // the newest one, if any
 	LeftOut            map[string]int
 	Revision           int64
 }

@@ -55,9 +55,8 @@ const (
 	FiredNone    FiredWhat = "none"    // there is no such schedule in the bucket
 )
 
-// Fire decides about the occurrences of schedules, whose topics are all in the bucket. It also returns the time of the
-// shard.
-func (b *Bucket) Fire(ctx context.Context, list []Fire) (fired []Fired, now time.Time, err error) {
+// Fire decides about the occurrences of schedules, whose topics are all in the bucket. It also returns the shard's clock.
+func (b *Bucket) Fire(ctx context.Context, list []Fire) (fired []Fired, clock Clock, err error) {
 	args, changes := []any{0}, len(list)
 	for i := range list {
 		f := &list[i]
@@ -69,23 +68,25 @@ func (b *Bucket) Fire(ctx context.Context, list []Fire) (fired []Fired, now time
 		changes += len(f.Jobs)
 	}
 	args[0] = changes
+	asked := time.Now()
 	o, err := b.Call(ctx, fireScript, args...)
 	if err != nil {
-		return nil, now, fmt.Errorf("fire %d schedules: %w", len(list), err)
+		return nil, clock, fmt.Errorf("fire %d schedules: %w", len(list), err)
 	}
 	reply := Values(o.Value)
 	if len(reply) != len(list)+1 {
-		return nil, now, fmt.Errorf("fire %d schedules: %w", len(list), ErrReply)
+		return nil, clock, fmt.Errorf("fire %d schedules: %w", len(list), ErrReply)
 	}
-	now, fired = micros(reply[0]), make([]Fired, len(list))
+	now := micros(reply[0])
+	clock, fired = Clock{now, asked, time.Now()}, make([]Fired, len(list))
 	number := 0
 	for i := range list {
 		if fired[i], err = b.fired(&list[i], Values(reply[i+1]), now, &number); err != nil {
-			return nil, now, fmt.Errorf("fire %s: %w", list[i].Name, err)
+			return nil, clock, fmt.Errorf("fire %s: %w", list[i].Name, err)
 		}
 		fired[i].Doubtful = o.Doubtful
 	}
-	return fired, now, nil
+	return fired, clock, nil
 }
 
 // millisOrNone is the argument of a script for a time that may be missing.
@@ -139,18 +140,6 @@ func (b *Bucket) fired(f *Fire, state []any, now time.Time, number *int) (d Fire
 	d.Noted, err = b.noted(f.Name, f.Topic, d.Revision, d.Cursor, first+int64(len(jobs)), state[firedHead:firedAll])
 	*number += len(jobs) + 1
 	return d, err
-}
-
-// ScheduleChange is a change of a schedule's state, as the journal has it.
-type ScheduleChange struct {
-	Name, Topic string
-	Shard       string
-	Bucket      int
-	Rev         int64          // of the definition; 0: the schedule was removed
-	At          time.Time      // the cursor
-	Last        []Occurrence   // the newest one, if any
-	LeftOut     map[string]int // by reason
-	Revision    int64
 }
 
 // notedFields is how many fields of a reply are for journals, see occurrence.lua.
