@@ -21,7 +21,7 @@ var (
 	ErrUnauthorized = errors.New("no valid token")                // 401
 	ErrForbidden    = errors.New("the token does not allow this") // 403
 	ErrNotFound     = errors.New("not found")                     // 404
-	// 409: the job is running, the id already exists, the topic is offline, the group is closed
+	// 409: the job is running, the id already exists, the topic is offline or in use, the group is closed
 	ErrConflict    = errors.New("conflict")
 	ErrChanged     = errors.New("changed by another client") // 412
 	ErrTooLarge    = errors.New("too large")                 // 413
@@ -44,33 +44,37 @@ var statusErrors = map[int]error{
 // Codes of refusals, for Error.Code. A newer server may send others: treat those by their status. The API page says
 // what to do about each.
 const (
-	CodeInvalid        = "invalid"
-	CodeTooLarge       = "too_large"
-	CodeTooSlow        = "too_slow"
-	CodeUnauthorized   = "unauthorized"
-	CodeForbidden      = "forbidden"
-	CodeNotFound       = "not_found"
-	CodeTopicNotFound  = "topic_not_found"
-	CodeTopicOffline   = "topic_offline"
-	CodeTopicHasJobs   = "topic_has_jobs"
-	CodeTopicNotPull   = "topic_not_pull"
-	CodeTopicChanged   = "topic_changed"
-	CodeJobNotFound    = "job_not_found"
-	CodeJobExists      = "job_exists"
-	CodeJobRunning     = "job_running"
-	CodeJobDead        = "job_dead"
-	CodeJobNotEnded    = "job_not_ended"
-	CodeJobChanged     = "job_changed"
-	CodeBodyGone       = "body_gone"
-	CodeGroupClosed    = "group_closed"
-	CodeLeaseOver      = "lease_over"
-	CodeTokenNotFound  = "token_not_found"
-	CodeAlertNotFound  = "alert_not_found"
-	CodeRateLimited    = "rate_limited"
-	CodeUnavailable    = "unavailable"
-	CodeOutcomeUnknown = "outcome_unknown"
-	CodeUnconfirmed    = "unconfirmed"
-	CodeInternal       = "internal"
+	CodeInvalid          = "invalid"
+	CodeTooLarge         = "too_large"
+	CodeTooSlow          = "too_slow"
+	CodeUnauthorized     = "unauthorized"
+	CodeForbidden        = "forbidden"
+	CodeNotFound         = "not_found"
+	CodeTopicNotFound    = "topic_not_found"
+	CodeTopicOffline     = "topic_offline"
+	CodeTopicHasJobs     = "topic_has_jobs"
+	CodeTopicInUse       = "topic_in_use"
+	CodeTopicNotPull     = "topic_not_pull"
+	CodeTopicChanged     = "topic_changed"
+	CodeJobNotFound      = "job_not_found"
+	CodeJobExists        = "job_exists"
+	CodeJobRunning       = "job_running"
+	CodeJobDead          = "job_dead"
+	CodeJobNotEnded      = "job_not_ended"
+	CodeJobChanged       = "job_changed"
+	CodeBodyGone         = "body_gone"
+	CodeGroupClosed      = "group_closed"
+	CodeScheduleNotFound = "schedule_not_found"
+	CodeScheduleExists   = "schedule_exists"
+	CodeScheduleLimit    = "schedule_limit"
+	CodeLeaseOver        = "lease_over"
+	CodeTokenNotFound    = "token_not_found"
+	CodeAlertNotFound    = "alert_not_found"
+	CodeRateLimited      = "rate_limited"
+	CodeUnavailable      = "unavailable"
+	CodeOutcomeUnknown   = "outcome_unknown"
+	CodeUnconfirmed      = "unconfirmed"
+	CodeInternal         = "internal"
 )
 
 // Error is a refusal by the server: RFC 9457's problem details.

@@ -28,9 +28,10 @@ type Schedule struct {
 	Overlap  string            `json:"overlap,omitempty"`  // while the one before has not ended: skip, replace, allow
 	State    string            `json:"state,omitempty"`    // active or paused
 
+	PausedUntil *time.Time `json:"paused_until,omitempty"` // ends a pause; nil: ResumeSchedule does
+
 	// What the server adds.
-	PausedUntil *time.Time   `json:"paused_until,omitempty"` // nil: until it is resumed
-	Shard       string       `json:"shard,omitempty"`        // has its jobs
+	Shard       string       `json:"shard,omitempty"` // has its jobs
 	CreatedAt   *time.Time   `json:"created_at,omitempty"`
 	UpdatedAt   *time.Time   `json:"updated_at,omitempty"`
 	Next        []time.Time  `json:"next,omitempty"`        // the next five occurrences
@@ -72,7 +73,7 @@ func (c *Client) Schedules(ctx context.Context, topic string) (list []Schedule, 
 		if page.Next == "" {
 			return list, nil
 		}
-		query.Set("after", page.Next)
+		query.Set("cursor", page.Next)
 	}
 }
 
@@ -90,7 +91,7 @@ func (c *Client) PutSchedule(ctx context.Context, s Schedule) (saved *Schedule, 
 	}
 	name, body := s.Name, s.Body
 	s.Name, s.Body, s.Shard, s.Next, s.Last, s.LeftOut, s.Unavailable = "", nil, "", nil, nil, nil, nil
-	s.CreatedAt, s.UpdatedAt, s.PausedUntil = nil, nil, nil
+	s.CreatedAt, s.UpdatedAt = nil, nil
 	head, err := encode(s)
 	if err != nil {
 		return nil, false, err
@@ -148,7 +149,7 @@ type Backfill struct {
 	DryRun   bool   // push none
 }
 
-// Backfilled says what a backfill did, or in a dry run would do.
+// Backfilled says what a backfill did; of a dry run, only the occurrences.
 type Backfilled struct {
 	Occurrences []time.Time `json:"occurrences"` // of the period
 	Pushed      int         `json:"pushed"`

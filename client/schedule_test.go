@@ -112,13 +112,13 @@ func TestAllPagesOfSchedulesAreRead(t *testing.T) {
 	c := newClient(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked = append(asked, r.RequestURI)
 		page := `{"schedules":[` + scheduleJSON + `],"next":"report"}`
-		if r.URL.Query().Has("after") {
+		if r.URL.Query().Has("cursor") {
 			page = `{"schedules":[` + scheduleJSON + `]}`
 		}
 		_, _ = io.WriteString(w, page)
 	}), 0)
 	list, err := c.Schedules(t.Context(), "t")
-	want := []string{"/v1/schedules?limit=1000&topic=t", "/v1/schedules?after=report&limit=1000&topic=t"}
+	want := []string{"/v1/schedules?limit=1000&topic=t", "/v1/schedules?cursor=report&limit=1000&topic=t"}
 	if err != nil || len(list) != 2 || !slices.Equal(asked, want) {
 		t.Errorf("%d schedules by %q: %v", len(list), asked, err)
 	}
@@ -128,7 +128,7 @@ func TestAllPagesOfSchedulesAreRead(t *testing.T) {
 func TestRefusalsOfSchedulesHaveCodes(t *testing.T) {
 	c, _ := newServer(t, http.StatusConflict, `{"status":409,"code":"schedule_exists"}`)
 	_, _, err := c.PutSchedule(t.Context(), Schedule{Name: "x", Topic: "t", Cron: "@daily", Body: json.RawMessage(`1`)})
-	if e, ok := errors.AsType[*Error](err); !ok || e.Code != "schedule_exists" || !errors.Is(err, ErrConflict) {
+	if e, ok := errors.AsType[*Error](err); !ok || e.Code != CodeScheduleExists || !errors.Is(err, ErrConflict) {
 		t.Errorf("%v", err)
 	}
 }

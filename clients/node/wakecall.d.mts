@@ -63,6 +63,7 @@ export interface ScheduleOptions {
   max_late?: Duration;
   overlap?: "skip" | "replace" | "allow";
   state?: "active" | "paused";
+  paused_until?: Instant;
 }
 
 /** A schedule in the API's answers; last and left_out are absent while its shard, in unavailable, does not answer. */

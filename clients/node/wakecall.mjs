@@ -171,12 +171,12 @@ export class Client {
 
   /** Iterates over the schedules of a topic, or of all topics that the token may read, by name. */
   async *schedules({ topic } = {}) {
-    for (let after; ; ) {
-      const path = `/v1/schedules${queryOf({ topic, limit: 1000, after })}`;
+    for (let cursor; ; ) {
+      const path = `/v1/schedules${queryOf({ topic, limit: 1000, cursor })}`;
       const { schedules, next } = await this.#do("GET", path, null, { repeatable: true });
       yield* schedules;
       if (!next) return;
-      after = next;
+      cursor = next;
     }
   }
 

@@ -238,8 +238,8 @@ final class Client
     /** Returns the schedules of a topic, or of all topics that the token may read, by name; page by page. */
     public function schedules(?string $topic = null): \Generator
     {
-        for ($after = null;; $after = $page['next']) {
-            $query = http_build_query(['topic' => $topic, 'limit' => 1000, 'after' => $after]);
+        for ($cursor = null;; $cursor = $page['next']) {
+            $query = http_build_query(['topic' => $topic, 'limit' => 1000, 'cursor' => $cursor]);
             $page = $this->do('GET', "/v1/schedules?$query", null, true);
             foreach ($page['schedules'] as $schedule) {
                 yield $schedule;
@@ -264,7 +264,7 @@ final class Client
      *
      * @param array $schedule topic, body or json (a text that is sent byte for byte), cron ('0 8 * * 1-5') or every,
      *                        time_zone, start_at, end_at, priority, headers, jitter, missed ('last', 'skip', 'all'),
-     *                        max_late, overlap ('skip', 'replace', 'allow'), state ('active', 'paused')
+     *                        max_late, overlap ('skip', 'replace', 'allow'), state ('active', 'paused'), paused_until
      */
     public function putSchedule(string $name, array $schedule): array
     {

@@ -198,12 +198,12 @@ class Client:
 
     def schedules(self, *, topic=None):
         """Return an iterator over the schedules of a topic, or of all topics that the token may read, by name."""
-        after = None
+        cursor = None
         while True:
-            page = self._do("GET", _query("/v1/schedules", topic=topic, limit=1000, after=after), None, True)
+            page = self._do("GET", _query("/v1/schedules", topic=topic, limit=1000, cursor=cursor), None, True)
             yield from page["schedules"]
-            after = page.get("next")
-            if not after:
+            cursor = page.get("next")
+            if not cursor:
                 return
 
     def schedule(self, name):
@@ -216,7 +216,7 @@ class Client:
 
         body: of its jobs, any value that JSON has, or json: a text that is sent byte for byte.
         options: cron ("0 8 * * 1-5") or every, time_zone, start_at, end_at, priority, headers, jitter, missed ("last",
-        "skip", "all"), max_late, overlap ("skip", "replace", "allow"), state ("active", "paused").
+        "skip", "all"), max_late, overlap ("skip", "replace", "allow"), state ("active", "paused"), paused_until.
         """
         members = {option: _wire(option, v) for option, v in dict(options, topic=topic).items() if v is not None}
         text = _with_body(members, {"body": body, "json": json})

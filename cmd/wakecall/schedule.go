@@ -292,15 +292,15 @@ func (p *program) scheduleBackfillCommand() *cobra.Command {
 	return cmd
 }
 
-func backfillTable(w io.Writer, done *client.Backfilled, dryRun bool) error {
-	would := ""
-	if dryRun {
-		would = "would be "
-		for _, at := range done.Occurrences {
-			fmt.Fprintln(w, at.UTC().Format(describe.TimeLayout))
-		}
+func backfillTable(w io.Writer, done *client.Backfilled, dryRun bool) (err error) {
+	if !dryRun {
+		_, err = fmt.Fprintf(w, "%s: %d pushed, %d existing, %d left out\n",
+			printable.Count(len(done.Occurrences), "occurrence"), done.Pushed, done.Existing, done.LeftOut)
+		return err
 	}
-	_, err := fmt.Fprintf(w, "%s: %d %spushed, %d existing, %d left out\n",
-		printable.Count(len(done.Occurrences), "occurrence"), done.Pushed, would, done.Existing, done.LeftOut)
+	for _, at := range done.Occurrences {
+		fmt.Fprintln(w, at.UTC().Format(describe.TimeLayout))
+	}
+	_, err = fmt.Fprintf(w, "%s; none was pushed\n", printable.Count(len(done.Occurrences), "occurrence"))
 	return err
 }

@@ -158,10 +158,8 @@ func deleteTopic(ctx context.Context, c *client.Client, name string, drop, force
 	switch {
 	case !ok || e.Status != http.StatusConflict:
 		return err
-	case e.Code == codeTopicInUse:
+	case e.Code == client.CodeTopicInUse:
 		return fmt.Errorf("%w. `wakecall topic delete --force` deletes them too", err)
 	}
 	return fmt.Errorf("%w. --drop-jobs deletes them too", err)
 }
-
-const codeTopicInUse = "topic_in_use"

@@ -103,7 +103,7 @@ func (t *Topic) fields() map[string]field {
 		"secrets":       {into: list(&t.Secrets), kind: aTextList, secret: true},
 		"state":         {into: value(&t.State), kind: aText},
 		// The API returns these fields, so it also accepts them. They change nothing.
-		"name":       {into: isName(t.Name), kind: aText},
+		"name":       {into: isName(t.Name, "field.other_topic"), kind: aText},
 		"created_at": {into: value(new(time.Time)), kind: "kind.instant"},
 		"updated_at": {into: value(new(time.Time)), kind: "kind.instant"},
 	}
@@ -161,15 +161,15 @@ func list[T any](to *[]T) func([]byte) error {
 	}
 }
 
-// isName accepts the name that the object has already.
-func isName(own string) func([]byte) error {
+// isName accepts the name that the object has already, and refuses another one with a code.
+func isName(own, code string) func([]byte) error {
 	return func(b []byte) error {
 		var name string
 		if err := json.Unmarshal(b, &name); err != nil {
 			return err
 		}
 		if name != own {
-			return Malformed("name", "field.other_topic", name, own)
+			return Malformed("name", code, name, own)
 		}
 		return nil
 	}

@@ -243,8 +243,10 @@ func newSchedule(fields map[string]any) (name string, s Schedule, err error) {
 	if s.JSON, err = encode(fields); err != nil {
 		return name, s, err
 	}
-	s.Schedule, err = registry.DecodeSchedule(name, s.JSON)
-	return name, s, err
+	if s.Schedule, err = registry.DecodeSchedule(name, s.JSON); err != nil {
+		return name, s, err
+	}
+	return name, s, s.Validate()
 }
 
 // encode is json.Marshal without escaping <, > and &, which would reach the endpoint in a body.

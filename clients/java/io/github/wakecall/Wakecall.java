@@ -631,7 +631,7 @@ public final class Wakecall {
         }
     }
 
-    /** What a backfill did, or in a dry run would do. */
+    /** What a backfill did; of a dry run, only the occurrences. */
     public static final class Backfilled {
         public final List<Instant> occurrences;
         public final long pushed;
@@ -650,15 +650,15 @@ public final class Wakecall {
     public List<Schedule> schedules(String topic) {
         var all = new ArrayList<Schedule>();
         String query = "?limit=1000" + (topic == null ? "" : "&topic=" + escape(topic));
-        for (String after = "";;) {
-            var page = request("GET", "/v1/schedules" + query + after).repeatable(true).send();
+        for (String cursor = "";;) {
+            var page = request("GET", "/v1/schedules" + query + cursor).repeatable(true).send();
             for (Object fields : (List<?>) page.get("schedules")) {
                 all.add(new Schedule(object(fields)));
             }
             if (text(page, "next").isEmpty()) {
                 return all;
             }
-            after = "&after=" + escape(text(page, "next"));
+            cursor = "&cursor=" + escape(text(page, "next"));
         }
     }
 
