@@ -254,15 +254,23 @@ func (c *Client) DeleteTopicIf(ctx context.Context, name, etag string) error {
 
 // DropTopic removes a topic with all its jobs. ErrConflict: it has schedules. ErrNotFound: it does not exist.
 func (c *Client) DropTopic(ctx context.Context, name string) error {
-	drop := url.Values{"drop": {"true"}}
-	return c.do(ctx, request{method: http.MethodDelete, path: topicPath(name), query: drop}, nil)
+	return c.DeleteTopicWith(ctx, name, TopicDeletion{Jobs: true})
 }
 
-// ForceDeleteTopic removes a topic with its schedules and, with drop, all its jobs. ErrConflict: it still has jobs.
-func (c *Client) ForceDeleteTopic(ctx context.Context, name string, drop bool) error {
-	query := url.Values{"force": {"true"}}
-	if drop {
+// TopicDeletion says what to delete with a topic. Without it, a topic that has some is not deleted.
+type TopicDeletion struct {
+	Jobs      bool
+	Schedules bool
+}
+
+// DeleteTopicWith removes a topic with its jobs, the schedules that use it, or both. Errors: as DeleteTopic.
+func (c *Client) DeleteTopicWith(ctx context.Context, name string, with TopicDeletion) error {
+	query := url.Values{}
+	if with.Jobs {
 		query.Set("drop", "true")
+	}
+	if with.Schedules {
+		query.Set("force", "true")
 	}
 	return c.do(ctx, request{method: http.MethodDelete, path: topicPath(name), query: query}, nil)
 }

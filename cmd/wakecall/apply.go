@@ -109,7 +109,7 @@ func (ap *apply) run(ctx context.Context, wanted topicfile.File) ([]change, erro
 		done = append(done, ch)
 	}
 	for _, ch := range goneTopics {
-		if err := deleteTopic(ctx, ap.api, ch.Topic, ap.drop, false); err != nil {
+		if err := deleteTopic(ctx, ap.api, ch.Topic, client.TopicDeletion{Jobs: ap.drop}); err != nil {
 			return done, fmt.Errorf("topic %s: %w", ch.Topic, err)
 		}
 		done = append(done, ch)

@@ -95,18 +95,3 @@ func TestApplyNamesEveryMistakeInSchedules(t *testing.T) {
 		}
 	}
 }
-
-// TestATopicWithSchedulesIsDeletedOnlyWithThem.
-func TestATopicWithSchedulesIsDeletedOnlyWithThem(t *testing.T) {
-	f := newFakeAPI(t)
-	f.answers["DELETE /v1/topics/used"] = answer{409,
-		`{"status":409,"code":"topic_in_use","detail":"schedules use topic used: report"}`}
-	f.answers["DELETE /v1/topics/used?drop=true&force=true"] = answer{204, ""}
-	got := f.wakecall(t, "", "topic", "delete", "used")
-	if got.code != 1 || !strings.Contains(got.err, "report") || !strings.Contains(got.err, "--force") {
-		t.Errorf("code %d: %s", got.code, got.err)
-	}
-	if got := f.wakecall(t, "", "topic", "delete", "used", "--force", "--drop-jobs"); got.code != 0 {
-		t.Errorf("code %d: %s", got.code, got.err)
-	}
-}
