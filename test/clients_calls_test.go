@@ -285,7 +285,9 @@ func putsSchedules(t *testing.T, d *driver) {
 		s.Next[0].UTC().Hour() != 0 || s.LeftOut["late"] != 0 || s.TimeZone != "Asia/Shanghai" {
 		t.Errorf("put: %+v", s)
 	}
-	d.must(t, on("put_schedule", M{"schedule": M{"topic": topic, "every": 3600, "json": `{"n": 1}`}}), nil)
+	d.must(t, on("put_schedule", M{"schedule": M{
+		"topic": topic, "every": 3600, "start_at": "2026-01-01T00:00:00Z", "json": `{"n": 1}`,
+	}}), nil)
 	s = schedule{}
 	if d.must(t, on("schedule", nil), &s); s.Cron != "" || fmt.Sprint(s.Body) != "map[n:1]" || len(s.Next) != 5 {
 		t.Errorf("replaced: %+v", s)
@@ -316,7 +318,8 @@ func putsSchedules(t *testing.T, d *driver) {
 		Occurrences               []time.Time
 		Pushed, Existing, LeftOut int
 	}
-	period := M{"from": until, "to": until.Add(3 * time.Hour), "dry_run": true, "overlap": "allow"}
+	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	period := M{"from": from, "to": from.Add(3 * time.Hour), "dry_run": true, "overlap": "allow"}
 	if d.must(t, on("backfill_schedule", period), &filled); len(filled.Occurrences) != 3 || filled.Pushed != 0 {
 		t.Errorf("backfill: %+v", filled)
 	}
