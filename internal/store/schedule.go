@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // A schedule's cursor is in the bucket of its topic, in the schedule's shard: all occurrences up to it are decided. The
@@ -172,23 +174,49 @@ var leftOut = []string{"late", "overlap", "paused", "limit", "edited"}
 
 // Cursor returns the state of a schedule; nil when the bucket has none of this name.
 func (b *Bucket) Cursor(ctx context.Context, name string) (*Cursor, error) {
-	began := time.Now()
-	fields, err := b.shard.client.HGetAll(ctx, b.Key("s:"+name)).Result()
-	if err != nil {
-		return nil, b.Failed(ctx, began, err)
+	found, err := b.Cursors(ctx, []string{name})
+	return found[name], err
+}
+
+// cursorsAtOnce is how many schedules one pipeline reads.
+const cursorsAtOnce = 500
+
+// Cursors returns the states of those of the schedules that the bucket has, by name.
+func (b *Bucket) Cursors(ctx context.Context, names []string) (map[string]*Cursor, error) {
+	found := make(map[string]*Cursor, len(names))
+	for some := range slices.Chunk(names, cursorsAtOnce) {
+		began := time.Now()
+		replies := make([]*redis.MapStringStringCmd, len(some))
+		_, err := b.shard.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+			for i, name := range some {
+				replies[i] = pipe.HGetAll(ctx, b.Key("s:"+name))
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, b.Failed(ctx, began, err)
+		}
+		for i, name := range some {
+			fields := replies[i].Val()
+			if len(fields) == 0 {
+				continue
+			}
+			if found[name], err = cursorOf(fields); err != nil {
+				return nil, fmt.Errorf("read schedule %s: %w", name, err)
+			}
+		}
 	}
-	if len(fields) == 0 {
-		return nil, nil
-	}
+	return found, nil
+}
+
+func cursorOf(fields map[string]string) (*Cursor, error) {
 	c := &Cursor{Topic: fields["topic"], Revision: Number(fields["rev"]), At: millisOf(fields["at"]),
-		LeftOut: map[string]int{}}
+		LeftOut: make(map[string]int, len(leftOut))}
 	for _, reason := range leftOut {
 		c.LeftOut[reason] = int(Number(fields[reason]))
 	}
-	if last := fields["last"]; last != "" {
-		if err := json.Unmarshal([]byte(last), &c.Last); err != nil {
-			return nil, fmt.Errorf("read schedule %s: %w", name, ErrRecord)
-		}
+	if last := fields["last"]; last != "" && json.Unmarshal([]byte(last), &c.Last) != nil {
+		return nil, ErrRecord
 	}
 	return c, nil
 }
