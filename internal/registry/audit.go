@@ -88,6 +88,8 @@ func visible(v any) json.RawMessage {
 	switch x := v.(type) {
 	case *Topic:
 		v = visibleTopic(x)
+	case *Schedule:
+		v = x.masked()
 	case *Shard:
 		public := *x
 		public.URL = MaskURL(x.URL)

@@ -13,6 +13,8 @@ import (
 type Changed struct {
 	Object        string
 	Before, After any
+
+	last func(ctx context.Context) error // called before the commit, when everything else is stored; may be nil
 }
 
 // Change stores a change, its audit entry and the next revision in one transaction. When Change returns, the local
@@ -58,7 +60,10 @@ func (r *Registry) changes(
 		if err := auditChanges(tx, database.Clip(actor, maxActor), action, list); err != nil {
 			return err
 		}
-		return pruneAudit(tx, r.opts.AuditKeep, len(list))
+		if err := pruneAudit(tx, r.opts.AuditKeep, len(list)); err != nil {
+			return err
+		}
+		return callLast(ctx, list)
 	})
 	if err != nil && !errors.Is(err, ErrUnchanged) {
 		return err
@@ -69,6 +74,18 @@ func (r *Registry) changes(
 	}
 	if err == nil && r.opts.Announce != nil {
 		r.opts.Announce(ctx, r.Snapshot().Revision)
+	}
+	return nil
+}
+
+func callLast(ctx context.Context, list []Changed) error {
+	for _, c := range list {
+		if c.last == nil {
+			continue
+		}
+		if err := c.last(ctx); err != nil {
+			return err
+		}
 	}
 	return nil
 }

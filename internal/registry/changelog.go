@@ -90,12 +90,14 @@ func (r *Registry) update(tx *gorm.DB, base *Snapshot, revision int64) (*Snapsho
 		"token":   readTokens,
 		"setting": readSettings,
 	}
-	topics := map[string]bool{}
+	topics, schedules := map[string]bool{}, map[string]bool{}
 	changed := map[string]bool{}
 	for _, object := range objects {
 		switch kind, name, _ := strings.Cut(object, "/"); kind {
 		case "topic":
 			topics[name] = true
+		case "schedule":
+			schedules[name] = true
 		case "shard", "token", "setting":
 			changed[kind] = true
 		case "user", "task": // not in the snapshot
@@ -107,6 +109,9 @@ func (r *Registry) update(tx *gorm.DB, base *Snapshot, revision int64) (*Snapsho
 		if err := tables[kind](tx, &s); err != nil {
 			return nil, nil, err
 		}
+	}
+	if err := r.updateSchedules(tx, &s, slices.Collect(maps.Keys(schedules))); err != nil {
+		return nil, nil, err
 	}
 	names := slices.Collect(maps.Keys(topics))
 	return &s, names, r.updateTopics(tx, &s, names)

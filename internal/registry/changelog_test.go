@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -35,8 +36,9 @@ func full(t interface{ Fatal(...any) }, r *Registry) *Snapshot {
 func sameState(a, b *Snapshot) bool {
 	x, y := *a, *b
 	same := maps.Equal(maps.Collect(x.Notes.All()), maps.Collect(y.Notes.All())) && reflect.DeepEqual(
-		maps.Collect(x.Topics.All()), maps.Collect(y.Topics.All()))
-	x.Topics, x.Notes, x.readAt, x.key = y.Topics, y.Notes, y.readAt, y.key
+		maps.Collect(x.Topics.All()), maps.Collect(y.Topics.All())) && reflect.DeepEqual(
+		maps.Collect(x.Schedules.All()), maps.Collect(y.Schedules.All()))
+	x.Schedules, x.Topics, x.Notes, x.readAt, x.key = y.Schedules, y.Topics, y.Notes, y.readAt, y.key
 	return same && reflect.DeepEqual(x, y)
 }
 
@@ -74,6 +76,20 @@ func TestWhatChangedIsAllThatChanged(t *testing.T) {
 						x.Secrets = []string{oneSecret}
 					}
 					if _, err := r.PutTopic(ctx, "me", x); err != nil {
+						rt.Fatal(err)
+					}
+				},
+				"schedule": func(rt *rapid.T) {
+					r, name := at()
+					_, err := r.ChangeSchedule(ctx, "me", "put", name, func(was *Schedule) (*Schedule, error) {
+						if was != nil && rapid.Bool().Draw(rt, "delete it") {
+							return nil, nil
+						}
+						next := daily(name, rapid.SampledFrom([]string{"t0", "t1"}).Draw(rt, "topic"))
+						next.Priority = rapid.SampledFrom([]string{"", "high"}).Draw(rt, "priority")
+						return &next, nil
+					}, noPlace)
+					if err != nil && !errors.Is(err, ErrNoTopic) {
 						rt.Fatal(err)
 					}
 				},

@@ -1,7 +1,7 @@
-// Package registry stores what every role follows: topics, shards, API tokens and settings, with an audit trail. Every
-// process has a snapshot of them in memory. The snapshot follows changes, survives outages of the database, and is kept
-// on disk so that a process can restart without the database. Topics, shards and tokens are validated here, for the
-// API, the command line and the admin.
+// Package registry stores what every role follows: topics, schedules, shards, API tokens and settings, with an audit
+// trail. Every process has a snapshot of them in memory. The snapshot follows changes, survives outages of the database,
+// and is kept on disk so that a process can restart without the database. Topics, schedules, shards and tokens are
+// validated here, for the API, the command line and the admin.
 //
 // # Changes
 //
@@ -11,6 +11,9 @@
 // Every writer locks the revision's row first, so writers cannot deadlock. When the call returns, the local snapshot
 // includes the change. A change that alters nothing creates no revision and no entry. Packages whose rows are not in
 // the snapshot, such as account and bulk, use Change for the audit trail.
+//
+// A change of a schedule is told to the schedule's shard at the end of its transaction. If the commit then fails, the
+// shard has a revision that the registry does not have, which package recurring repairs.
 //
 // If the database is unavailable, a change fails with ErrUnavailable within five seconds, and may be retried. If a
 // connection breaks during the commit, it is unknown whether the change or only the reply was lost.

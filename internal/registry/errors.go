@@ -9,10 +9,11 @@ var (
 	ErrSchemaNewer = database.ErrSchemaNewer
 	ErrUnreleased  = database.ErrUnreleased
 
-	ErrNoTopic = database.NewRefusal("no such topic")
-	ErrNoShard = database.NewRefusal("no such shard")
-	ErrNoToken = database.NewRefusal("no such token")
-	ErrChanged = database.NewRefusal("not in the expected state; read it again")
+	ErrNoTopic    = database.NewRefusal("no such topic")
+	ErrNoSchedule = database.NewRefusal("no such schedule")
+	ErrNoShard    = database.NewRefusal("no such shard")
+	ErrNoToken    = database.NewRefusal("no such token")
+	ErrChanged    = database.NewRefusal("not in the expected state; read it again")
 )
 
 // ErrUnchanged makes Change store nothing, because there was nothing to change.

@@ -66,7 +66,9 @@ func (r *Registry) readAll(tx *gorm.DB, revision int64) (*Snapshot, error) {
 	if s.mark, err = markOf(tx, revision); err != nil {
 		return nil, err
 	}
-	for _, read := range []func(*gorm.DB, *Snapshot) error{r.readShards, readTokens, readSettings} {
+	for _, read := range []func(*gorm.DB, *Snapshot) error{
+		r.readShards, readTokens, readSettings, r.readAllSchedules,
+	} {
 		if err := read(tx, s); err != nil {
 			return nil, err
 		}

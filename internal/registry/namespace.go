@@ -2,9 +2,13 @@ package registry
 
 import (
 	"fmt"
+	"iter"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+
+	"gorm.io/gorm"
 )
 
 // A namespace is a topic whose name ends in ".*". Every name below it is a pull topic with the namespace's settings,
@@ -25,6 +29,33 @@ const (
 
 // IsNamespace reports whether a topic's name is that of a namespace.
 func IsNamespace(name string) bool { return strings.HasSuffix(name, namespaceEnd) }
+
+// namespacesOf returns the names of the namespaces that a topic could be in, the longest first.
+func namespacesOf(topic string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for at := strings.LastIndexByte(topic, '.'); at > 0; at = strings.LastIndexByte(topic[:at], '.') {
+			if at+1 < len(topic) && !yield(topic[:at]+namespaceEnd) {
+				return
+			}
+		}
+	}
+}
+
+// settingsOf returns the name of the topic or namespace in the database whose settings apply to a topic, or "". It is
+// Snapshot.TopicOrNamespace within a change.
+func settingsOf(tx *gorm.DB, topic string) (string, error) {
+	names := slices.Insert(slices.Collect(namespacesOf(topic)), 0, topic)
+	var stored []string
+	if err := tx.Model(&topicRow{}).Where("name IN ?", names).Pluck("name", &stored).Error; err != nil {
+		return "", err
+	}
+	for _, name := range names {
+		if slices.Contains(stored, name) {
+			return name, nil
+		}
+	}
+	return "", nil
+}
 
 func validNamespace(name string) error {
 	if len(name) > maxNamespaceName || !namespaceName.MatchString(name) {

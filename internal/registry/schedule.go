@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"time"
+	"unicode/utf8"
 
 	"github.com/wakecall/wakecall/internal/schedule"
 	"github.com/wakecall/wakecall/internal/schedule/calendar"
@@ -54,16 +55,6 @@ type ScheduleEdit func(was *Schedule) (*Schedule, error)
 
 // PlaceSchedule tells the schedule's shard a change before it is committed. Its error ends the change.
 type PlaceSchedule func(ctx context.Context, was, now *Schedule) error
-
-// ErrNoSchedule is the error for a name that no schedule has.
-var ErrNoSchedule = errors.New("no such schedule")
-
-// ChangeSchedule stores what edit makes of a schedule, with the next revision, in one transaction with place.
-func (r *Registry) ChangeSchedule(
-	ctx context.Context, actor, action, name string, edit ScheduleEdit, place PlaceSchedule,
-) (*Schedule, error) {
-	return nil, errors.ErrUnsupported
-}
 
 // Bounds of a schedule's fields.
 const (
@@ -157,7 +148,7 @@ func (s *Schedule) validBounds() error {
 }
 
 func (s *Schedule) validBody() error {
-	if !json.Valid(s.Body) {
+	if !json.Valid(s.Body) || !utf8.Valid(s.Body) {
 		return Malformed("body", "field.body_required")
 	}
 	return nil

@@ -26,6 +26,8 @@ type diskSnapshot struct {
 	Tokens   map[string]*Token          `json:"tokens"`
 	Settings map[string]json.RawMessage `json:"settings"`
 	Notes    map[string]TopicNote       `json:"notes,omitempty"`
+
+	Schedules map[string]json.RawMessage `json:"schedules,omitempty"` // as in the database
 }
 
 // encodeSnapshot writes topic by topic, because there may be many. The file contains their secrets, so that signing
@@ -38,7 +40,12 @@ func encodeSnapshot(w io.Writer, s *Snapshot) error {
 	}
 	d := diskSnapshot{
 		Defaults: defaults, Shards: s.Shards, Tokens: s.Tokens, Settings: s.Settings,
-		Notes: make(map[string]TopicNote, s.Notes.Len()),
+		Notes: make(map[string]TopicNote, s.Notes.Len()), Schedules: make(map[string]json.RawMessage, s.Schedules.Len()),
+	}
+	for name, schedule := range s.Schedules.All() {
+		if d.Schedules[name], err = schedule.spec(); err != nil {
+			return err
+		}
 	}
 	maps.Insert(d.Notes, s.Notes.All())
 	rest, err := json.Marshal(d)
@@ -123,12 +130,16 @@ func readSnapshot(file string) (*Snapshot, error) {
 }
 
 func decodeSnapshot(r io.Reader) (*Snapshot, error) {
-	s := &Snapshot{Topics: Table[*Topic]{}.edit(), Notes: Table[TopicNote]{}.edit()}
+	s := &Snapshot{
+		Topics: Table[*Topic]{}.edit(), Notes: Table[TopicNote]{}.edit(), Schedules: Table[*Schedule]{}.edit(),
+	}
 	var defaults storedTopic
 	var notes map[string]TopicNote
+	var schedules map[string]json.RawMessage
 	into := map[string]any{
 		"revision": &s.Revision, "mark": &s.mark, "defaults": &defaults,
 		"shards": &s.Shards, "tokens": &s.Tokens, "settings": &s.Settings, "notes": &notes,
+		"schedules": &schedules,
 	}
 	dec := jsontext.NewDecoder(bufio.NewReaderSize(r, 64<<10))
 	err := eachMember(dec, func(name string) error {
@@ -148,6 +159,13 @@ func decodeSnapshot(r io.Reader) (*Snapshot, error) {
 	}
 	for name, n := range notes {
 		s.Notes.tree.Set(name, n)
+	}
+	for name, spec := range schedules {
+		schedule, err := decodeSchedule(name, spec)
+		if err != nil {
+			return nil, err
+		}
+		s.Schedules.tree.Set(name, schedule)
 	}
 	for hash, t := range s.Tokens {
 		if t == nil || t.Hash != hash {

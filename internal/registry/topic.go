@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"strings"
 	"time"
 )
 
@@ -143,8 +142,8 @@ func (s *Snapshot) Namespace(topic string) *Topic {
 	if s.Topics.Get(topic) != nil || IsNamespace(topic) {
 		return nil
 	}
-	for at := strings.LastIndexByte(topic, '.'); at > 0; at = strings.LastIndexByte(topic[:at], '.') {
-		if ns := s.Topics.Get(topic[:at] + namespaceEnd); ns != nil && at+1 < len(topic) {
+	for name := range namespacesOf(topic) {
+		if ns := s.Topics.Get(name); ns != nil {
 			return ns
 		}
 	}
