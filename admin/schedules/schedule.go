@@ -1,6 +1,7 @@
 package schedules
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,13 +52,14 @@ func (h *Handler) view(ctx context.Context, name string) (*scheduleView, error) 
 	if rule, err := v.Rule(); err == nil {
 		d.Clocks = clocksOf(v.Schedule, rule, h.Now())
 	}
-	if v.Cursor == nil {
+	if v.Err != nil {
 		return d, nil
 	}
-	d.Last = slices.Clone(v.Cursor.Last)
+	cursor := cmp.Or(v.Cursor, &store.Cursor{}) // there is none yet
+	d.Last = slices.Clone(cursor.Last)
 	slices.Reverse(d.Last)
 	for _, reason := range reasons {
-		d.LeftOut = append(d.LeftOut, leftOut{reason, v.Cursor.LeftOut[reason]})
+		d.LeftOut = append(d.LeftOut, leftOut{reason, cursor.LeftOut[reason]})
 	}
 	return d, nil
 }
