@@ -15,7 +15,6 @@ import (
 	"github.com/wakecall/wakecall/internal/callback"
 	"github.com/wakecall/wakecall/internal/observe/activity"
 	"github.com/wakecall/wakecall/internal/observe/history"
-	"github.com/wakecall/wakecall/internal/queue/recurring"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/master"
@@ -48,7 +47,7 @@ func (p *parts) newAdmin(l net.Listener) (role, error) {
 func (p *parts) adminOptions(caller *callback.Caller) admin.Options {
 	return admin.Options{
 		Queue: p.figures(), Registry: p.registry, Editor: p.editedRegistry(),
-		Schedules: recurring.New(p.queue, p.registry), Accounts: account.NewStore(p.registry),
+		Schedules: p.schedules(), Accounts: account.NewStore(p.registry),
 		Sessions: account.NewSessions(p.registry.DB()), Master: master.At(p.cfg.DataDir), Config: p.cfg,
 		Activity: activity.NewReader(p.figures()), Caller: caller, BasePath: p.cfg.Admin.BasePath,
 		Proxies:         p.cfg.Admin.TrustedProxies,

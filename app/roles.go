@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,6 +18,7 @@ import (
 	"github.com/wakecall/wakecall/internal/callback"
 	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/observe/activity"
+	"github.com/wakecall/wakecall/internal/queue/recurring"
 	"github.com/wakecall/wakecall/internal/reconcile"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/store"
@@ -137,7 +139,7 @@ func (p *parts) newServer(l net.Listener, replaced func() bool) (role, error) {
 		return role{}, err
 	}
 	s, err := server.New(server.Options{
-		Jobs: p.jobs(), Groups: p.queue, Waits: p.figures(), Workers: p.pull, Search: searcher,
+		Jobs: p.jobs(), Groups: p.queue, Schedules: p.schedules(), Waits: p.figures(), Workers: p.pull, Search: searcher,
 		Registry: p.editedRegistry(),
 		Healthy:  p.journal.Accepting,
 		Refused:  p.refused.Add,
@@ -146,6 +148,7 @@ func (p *parts) newServer(l net.Listener, replaced func() bool) (role, error) {
 			MaxBody: int(p.cfg.Server.MaxBody), MaxConns: p.cfg.Server.MaxConnections,
 			HeaderTimeout: p.cfg.Server.ReadHeaderTimeout, ReadTimeout: p.cfg.Server.ReadTimeout,
 			IdleTimeout: p.cfg.Server.IdleTimeout, MaxTopics: p.cfg.Pull.TopicsPerRequest,
+			MaxSchedules: p.cfg.Schedules.PerToken,
 		},
 		TLS: certificates, ShutdownTimeout: p.cfg.ShutdownTimeout, Replaced: replaced, Version: p.version,
 		Logger: p.log, Registerer: p.metrics, MetricTopics: p.cfg.Metrics.Topics,
@@ -213,8 +216,20 @@ func (p *parts) newTimer() role {
 		Buckets: listAs(p.queue.Shards.Buckets, func(b *store.Bucket) timer.Bucket { return b }),
 		Changed: p.shardsChanged(), Exact: true, Logger: p.log, Registerer: p.metrics,
 	})
-	return role{run: t.Run}
+	schedules := recurring.NewRunner(recurring.Options{
+		Queue: p.queue, Registry: p.registry, Changed: p.shardsChanged(), Accepting: p.journal.Accepting,
+		Logger: p.log, Registerer: p.metrics,
+	})
+	return role{run: func(ctx context.Context) error {
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		wg.Go(func() { schedules.Run(ctx) })
+		return t.Run(ctx)
+	}}
 }
+
+// schedules returns what reads and changes schedules.
+func (p *parts) schedules() *recurring.Schedules { return recurring.New(p.queue, p.registry) }
 
 func (p *parts) newDispatcher() (role, error) {
 	caller, err := p.newCaller()

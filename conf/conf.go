@@ -28,6 +28,7 @@ type Config struct {
 	Priorities      Priorities    `key:"priorities"`
 	ShutdownTimeout time.Duration `key:"shutdown_timeout"`
 	Pull            Pull          `key:"pull"`
+	Schedules       Schedules     `key:"schedules"`
 	Callback        Callback      `key:"callback"`
 	Journal         Journal       `key:"journal"`
 	Alert           Alert         `key:"alert"`
@@ -109,6 +110,11 @@ type Pull struct {
 	TopicsPerToken     int `key:"topics_per_token"`
 	TopicsPerNamespace int `key:"topics_per_namespace"`
 	TopicsPerGateway   int `key:"topics_per_gateway"`
+}
+
+// Schedules limits schedules.
+type Schedules struct {
+	PerToken int `key:"per_token"`
 }
 
 // Callback limits the addresses that callbacks may reach.

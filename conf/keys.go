@@ -216,6 +216,9 @@ var keys = []Key{
 	{"pull.topics_per_gateway", "20000", number(1, 1_000_000),
 		"Limit of topics that the workers of one gateway, or of the API, may wait for at once."},
 
+	{"schedules.per_token", "1000", number(1, 1_000_000),
+		"Limit of schedules that one token may have made. A request for one more is answered 409."},
+
 	{"callback.networks", "any", networks(),
 		"Networks that callbacks may reach. any includes loopback and private networks; public excludes them; a list " +
 			"of CIDRs such as 10.0.0.0/8 allows these in addition to public ones. Link-local and cloud metadata " +

@@ -201,7 +201,7 @@ func (s *reserver) call(r *reservation, topic *registry.Topic, ttr time.Duration
 		return callback.Outcome{Class: callback.Failure, Reason: uncallable, Err: err.Error(), EndpointDown: true}
 	}
 	return s.d.opts.Caller.Do(s.d.calls, e, &callback.Request{
-		Topic: r.Topic, ID: r.ID, Body: r.Body, ContentType: r.ContentType, Headers: r.Headers,
+		Topic: r.Topic, ID: r.ID, Body: r.Body, ContentType: r.ContentType, Headers: r.CallHeaders(),
 		Priority: r.Priority.String(),
 		Attempt:  n, MaxAttempts: most, DueAt: r.DueAt, CreatedAt: r.CreatedAt, Timeout: ttr,
 		Begin: func() error {

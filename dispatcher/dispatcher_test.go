@@ -215,6 +215,40 @@ func TestAJobsOwnHeadersAndRetryWaitsAreUsed(t *testing.T) {
 	}
 }
 
+// TestEveryCallOfAnOccurrenceSaysForWhenItWasScheduled: the first and the retries, and no call of another job.
+func TestEveryCallOfAnOccurrenceSaysForWhenItWasScheduled(t *testing.T) {
+	i := start(t)
+	nominal := time.Date(2026, 11, 23, 8, 0, 0, 0, time.FixedZone("", 8*3600))
+	pushes := []store.Push{
+		{Topic: "t", ID: "hourly@2026-11-23T00:00:00Z", Schedule: "hourly", For: nominal}, {Topic: "t", ID: "other"},
+	}
+	var mu sync.Mutex
+	headers := map[string][]string{}
+	for k := range pushes {
+		p := &pushes[k]
+		i.hook(p.ID, func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			headers[p.ID] = append(headers[p.ID],
+				r.Header.Get("Wakecall-Schedule")+" "+r.Header.Get("Wakecall-Scheduled-For"))
+			mu.Unlock()
+			if i.called(p.ID) == 1 {
+				http.Error(w, "not yet", http.StatusNotFound)
+			}
+		})
+		p.Priority, p.Retry = store.Normal, []time.Duration{time.Millisecond}
+		if r := i.q.Push(t.Context(), *p); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	eventually(t, "both are delivered", func() bool { return i.gone("t", pushes[0].ID) && i.gone("t", "other") })
+	mu.Lock()
+	defer mu.Unlock()
+	told := "hourly 2026-11-23T00:00:00.000Z"
+	if !slices.Equal(headers[pushes[0].ID], []string{told, told}) || !slices.Equal(headers["other"], []string{" ", " "}) {
+		t.Errorf("headers of the calls: %q", headers)
+	}
+}
+
 func TestASlowTopicLeavesPlacesForOthers(t *testing.T) {
 	i := start(t)
 	release := make(chan struct{})

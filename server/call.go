@@ -20,7 +20,9 @@ type call struct {
 	topic *registry.Topic
 	id    string // the job's
 	group string
-	query url.Values
+
+	schedule *registry.Schedule
+	query    url.Values
 
 	refreshed bool // the registry was refreshed for this request; once is enough for all topics of a batch
 }

@@ -41,6 +41,16 @@ func TestGetJob(t *testing.T) {
 		second["error"] != "connection refused" {
 		t.Errorf("%v", second)
 	}
+	if job["schedule"] != nil || job["scheduled_for"] != nil {
+		t.Errorf("no schedule's: %v", job)
+	}
+	of := *a.jobs.jobs["shop.orders/x"]
+	of.Schedule, of.For = "nightly", at
+	a.jobs.jobs["shop.orders/x"] = &of
+	job = a.do("GET", orders+"/x", "").want(200).json()
+	if job["schedule"] != "nightly" || job["scheduled_for"] != "2026-01-02T02:04:05.678Z" {
+		t.Errorf("of a schedule: %v", job)
+	}
 	a.do("GET", orders+"/none", "").problem(404, "", "none", "shop.orders")
 	a.do("GET", "/v1/topics/nowhere/jobs/x", "").problem(404, "", "nowhere")
 	a.do("GET", orders+"/x?full=1", "").problem(400, "full")

@@ -25,6 +25,10 @@ type jobView struct {
 	Retry       []registry.Duration `json:"retry,omitzero"`
 	Group       string              `json:"group,omitzero"`
 
+	// Of an occurrence.
+	Schedule     string    `json:"schedule,omitzero"`
+	ScheduledFor time.Time `json:"scheduled_for,omitzero"`
+
 	// Fields that depend on its state.
 	NextAttemptAt time.Time `json:"next_attempt_at,omitzero"`
 	LeaseUntil    time.Time `json:"lease_until,omitzero"`
@@ -41,7 +45,7 @@ func viewOfJob(j *store.Job) *jobView {
 		Topic: j.Topic, ID: j.ID, State: j.State, DueAt: j.DueAt, Priority: j.Priority.String(),
 		Attempts: j.Attempts, CreatedAt: j.CreatedAt,
 		TTR: registry.Duration(j.TTR), MaxAttempts: j.MaxAttempts, ExpiresAt: j.ExpiresAt, Headers: j.Headers,
-		Group: j.Group,
+		Group: j.Group, Schedule: j.Schedule, ScheduledFor: j.For,
 	}
 	for _, wait := range j.Retry {
 		v.Retry = append(v.Retry, registry.Duration(wait))

@@ -15,6 +15,7 @@ import (
 
 	"github.com/wakecall/wakecall/internal/log/printable"
 	"github.com/wakecall/wakecall/internal/queue/pull"
+	"github.com/wakecall/wakecall/internal/queue/recurring"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/registry/seal"
 	"github.com/wakecall/wakecall/internal/store"
@@ -158,6 +159,12 @@ func storeProblem(err error) *Problem {
 		p.Status, p.Code = http.StatusNotFound, codeTopicNotFound
 	case errors.Is(err, registry.ErrNoToken):
 		p.Status, p.Code = http.StatusNotFound, codeTokenNotFound
+	case errors.Is(err, registry.ErrNoSchedule):
+		p.Status, p.Code = http.StatusNotFound, codeScheduleNotFound
+	case errors.Is(err, recurring.ErrTopicOffline):
+		p.Status, p.Code = http.StatusConflict, codeTopicOffline
+	case errors.Is(err, store.ErrMoved):
+		p.Status, p.RetryAfter = http.StatusServiceUnavailable, time.Second
 	case errors.Is(err, store.ErrRunning):
 		p.Status, p.Code = http.StatusConflict, codeJobRunning
 	case errors.Is(err, store.ErrDuplicate):

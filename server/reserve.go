@@ -215,6 +215,6 @@ func viewOfLeased(j *store.Job, topics []*registry.Topic) *leasedView {
 		TTR: registry.Duration(j.LeaseUntil.Sub(j.Lease.Taken)), Topic: j.Topic, ID: j.ID,
 		Priority: j.Priority.String(), Attempt: j.Lease.Attempt, MaxAttempts: attemptsOf(j, topics),
 		DueAt: j.DueAt, CreatedAt: j.CreatedAt, ExpiresAt: j.ExpiresAt,
-		ContentType: shownType(j.ContentType), Headers: j.Headers,
+		ContentType: shownType(j.ContentType), Headers: j.CallHeaders(),
 	}
 }

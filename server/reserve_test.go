@@ -134,6 +134,7 @@ func TestReserveAnswersWithJobs(t *testing.T) {
 	text, binary := job, job
 	text.ContentType, text.Body, text.MaxAttempts, text.Headers = "text/plain", []byte("hi"), 3,
 		map[string]string{"X-A": "b"}
+	text.Schedule, text.For = "hourly", time.Unix(3600, 0)
 	binary.ContentType, binary.Body = "image/png", []byte{0xff, 0}
 	job.Lease = &store.Lease{Taken: job.LeaseUntil.Add(-2 * time.Hour), Attempt: 1}
 	text.Lease, binary.Lease = &store.Lease{Attempt: 2}, &store.Lease{Attempt: 1}
@@ -150,6 +151,12 @@ func TestReserveAnswersWithJobs(t *testing.T) {
 		first["ttr"] != "2h0m0s" || second["max_attempts"] != 3.0 ||
 		second["headers"].(map[string]any)["X-A"] != "b" || second["attempt"] != 2.0 {
 		t.Errorf("jobs %s", r.body)
+	}
+	for i, want := range []any{nil, "1970-01-01T01:00:00.000Z", nil} {
+		headers, _ := jobs[i].(map[string]any)["headers"].(map[string]any)
+		if headers["Wakecall-Scheduled-For"] != want || (want != nil) != (headers["Wakecall-Schedule"] == "hourly") {
+			t.Errorf("job %d: headers %v, want it scheduled for %v", i, headers, want)
+		}
 	}
 	if a.workers.asked.Max != 5 || a.workers.asked.TTR != 2*time.Hour || a.workers.asked.Topics[0] != "p" {
 		t.Errorf("asked %+v", a.workers.asked)

@@ -13,8 +13,10 @@ const (
 	mayRead   = registry.RightRead   // read jobs, counts and shards
 	mayManage = registry.RightManage // read and change topics and alerts, re-drive and delete dead jobs in bulk
 
-	mayConsume = registry.RightConsume // reserve jobs of pull topics and end their leases
-	mayTokens  = registry.RightTokens  // list, create and revoke tokens within the token's own rights
+	mayConsume  = registry.RightConsume      // reserve jobs of pull topics and end their leases
+	maySchedule = registry.Right("schedule") // change schedules
+
+	mayTokens = registry.RightTokens // list, create and revoke tokens within the token's own rights
 )
 
 // routes registers the routes that openapi.yaml describes; a test compares the two.
@@ -51,6 +53,16 @@ func (s *Server) routes() {
 	e.GET(group, s.onGroup(mayRead, s.getGroup, "limit"))
 	e.PATCH(group, s.onGroup(mayPush, s.writing(s.moveGroup)))
 	e.DELETE(group, s.onGroup(mayPush, s.writing(s.cancelGroup), "close"))
+
+	const schedule = "/v1/schedules/:schedule"
+	e.GET("/v1/schedules", s.onAnyTopic(mayRead, s.listSchedules, "topic", "limit", "cursor"))
+	e.GET(schedule, s.onSchedule(s.getSchedule, mayRead))
+	e.PUT(schedule, s.onAnyTopic(maySchedule, s.writing(s.putSchedule)))
+	e.DELETE(schedule, s.onSchedule(s.writing(s.deleteSchedule), maySchedule))
+	e.POST(schedule+"/pause", s.onSchedule(s.writing(s.pauseSchedule), maySchedule))
+	e.POST(schedule+"/resume", s.onSchedule(s.writing(s.resumeSchedule), maySchedule))
+	e.POST(schedule+"/run", s.onSchedule(s.writing(s.runSchedule), maySchedule, mayPush))
+	e.POST(schedule+"/backfill", s.onSchedule(s.writing(s.backfillSchedule), maySchedule, mayPush))
 
 	e.GET("/v1/topics", s.onAnyTopic(mayManage, s.listTopics, "limit", "cursor", "prefix", "state", "owner"))
 	e.PUT("/v1/topics", s.onAnyTopic(mayManage, s.putTopics))

@@ -70,6 +70,7 @@ type Limits struct {
 	MaxBody       int           // bytes of a job's body; default 256 KiB
 	MaxBatch      int           // jobs of a batch; default 1,000
 	MaxTopics     int           // topics of a reserve; default 250
+	MaxSchedules  int           // that a token may have made; default 1,000
 	MaxBatchBytes int64         // bytes of a batch's request; default 64 MiB
 	MaxBuffered   int64         // bytes of all large requests in progress; default 256 MiB
 	MaxHeader     int           // bytes of a request's header; default 16 KiB
@@ -86,6 +87,7 @@ func (l Limits) withDefaults() Limits {
 	l.MaxBody = cmp.Or(l.MaxBody, 256<<10)
 	l.MaxBatch = cmp.Or(l.MaxBatch, 1000)
 	l.MaxTopics = cmp.Or(l.MaxTopics, 250)
+	l.MaxSchedules = cmp.Or(l.MaxSchedules, 1000)
 	l.MaxBatchBytes = cmp.Or(l.MaxBatchBytes, 64<<20)
 	l.MaxBuffered = cmp.Or(l.MaxBuffered, 256<<20)
 	l.MaxHeader = cmp.Or(l.MaxHeader, 16<<10)
@@ -98,10 +100,13 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// Options of a Server. Jobs, Groups, Workers and Registry are required; the rest has defaults.
+// Options of a Server. Jobs, Groups, Schedules, Workers and Registry are required; the rest has defaults.
 type Options struct {
-	Jobs     Jobs
-	Groups   Groups
+	Jobs   Jobs
+	Groups Groups
+
+	Schedules Schedules
+
 	Waits    waits.Queue // nil: answers do not say why a job waits
 	Registry Registry
 	Workers  Workers

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/queue/recurring"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/store"
@@ -14,7 +13,7 @@ import (
 // Schedules keeps the definitions of schedules in a registry, and has any cursors, but no shards.
 type Schedules struct {
 	Registry *registry.Registry
-	States   map[string]*store.Cursor // by schedule
+	Known    map[string]*store.Cursor // by schedule
 	Away     error                    // of the shards
 	Would    recurring.Backfilled
 	Runs     int // jobs pushed by hand
@@ -27,21 +26,20 @@ func (s *Schedules) Get(_ context.Context, name string) (*recurring.View, error)
 	if def == nil {
 		return nil, fmt.Errorf("%q: %w", name, registry.ErrNoSchedule)
 	}
-	v := &recurring.View{Schedule: def, Cursor: s.States[name], Err: s.Away}
+	v := &recurring.View{Schedule: def, Cursor: s.Known[name], Err: s.Away}
 	if s.Away != nil {
 		v.Cursor = nil
 	}
-	if rule, err := def.Rule(); err == nil && def.State == registry.TopicActive {
-		v.Next = rule.Between(time.Now(), time.Now().AddDate(9, 0, 0), 5)
-	}
+	v.Next = recurring.Next(def, time.Now(), 5)
 	return v, nil
 }
 
-func (s *Schedules) Cursors(_ context.Context, list []*registry.Schedule) (map[string]*store.Cursor, error) {
-	if s.Away != nil && len(list) > 0 {
-		return nil, &queue.PartialError{Shards: []string{list[0].Shard}, Err: s.Away}
+func (s *Schedules) States(_ context.Context, list []*registry.Schedule) []recurring.View {
+	views := make([]recurring.View, len(list))
+	for i, def := range list {
+		views[i] = recurring.View{Schedule: def, Cursor: s.Known[def.Name], Err: s.Away}
 	}
-	return s.States, nil
+	return views
 }
 
 func (s *Schedules) change(

@@ -109,7 +109,7 @@ func (h *Handler) request(c echo.Context, job *store.Job) *callback.Sent {
 	sent, err := h.Caller.Describe(e, &callback.Request{
 		Topic: job.Topic, ID: job.ID, Body: job.Body, ContentType: job.ContentType, Priority: job.Priority.String(),
 		Attempt: attempt, MaxAttempts: most, DueAt: job.DueAt, CreatedAt: job.CreatedAt,
-		Headers: job.Headers,
+		Headers: job.CallHeaders(),
 	})
 	if err != nil {
 		return nil

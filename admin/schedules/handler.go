@@ -39,7 +39,7 @@ type Registry interface {
 // Schedules reads and changes schedules; *recurring.Schedules implements it.
 type Schedules interface {
 	Get(ctx context.Context, name string) (*recurring.View, error)
-	Cursors(ctx context.Context, list []*registry.Schedule) (map[string]*store.Cursor, error)
+	States(ctx context.Context, list []*registry.Schedule) []recurring.View
 	Put(
 		ctx context.Context, actor string, def registry.Schedule, may func(was *registry.Schedule) error,
 	) (stored *registry.Schedule, created bool, err error)

@@ -13,7 +13,7 @@ import (
 	"github.com/wakecall/wakecall/admin/list"
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/internal/message"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/queue/recurring"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/store"
 )
@@ -23,10 +23,7 @@ func (h *Handler) listRoutes(g *echo.Group) {
 	g.GET("/schedules/-/week", h.weekPart)
 	h.Hub.Register("schedules", listEvery, "partials/schedules_rows", func(ctx context.Context, query string) (any, error) {
 		q, err := url.ParseQuery(query)
-		if err != nil {
-			return nil, err
-		}
-		return h.list(ctx, q)
+		return h.list(ctx, q), err
 	})
 }
 
@@ -105,23 +102,14 @@ func (h *Handler) columns() []list.Column[*registry.Schedule] {
 }
 
 // nextOf returns the next occurrence; zero: there is none.
-func nextOf(s *registry.Schedule, now time.Time) time.Time {
-	rule, err := s.Rule()
-	if err != nil || s.State == registry.TopicPaused && s.PausedUntil.IsZero() {
-		return time.Time{}
+func nextOf(s *registry.Schedule, now time.Time) (next time.Time) {
+	for _, next = range recurring.Next(s, now, 1) {
 	}
-	if s.State == registry.TopicPaused && s.PausedUntil.After(now) {
-		now = s.PausedUntil
-	}
-	at, _ := rule.Next(now)
-	return at
+	return next
 }
 
 func (h *Handler) listPage(c echo.Context) error {
-	d, err := h.list(c.Request().Context(), c.QueryParams())
-	if err != nil {
-		return err
-	}
+	d := h.list(c.Request().Context(), c.QueryParams())
 	for _, s := range h.Registry.Snapshot().Schedules.All() {
 		if !slices.Contains(d.Topics, s.Topic) {
 			d.Topics = append(d.Topics, s.Topic)
@@ -138,7 +126,7 @@ func (h *Handler) listPage(c echo.Context) error {
 const topicsSuggested = 500
 
 // list returns a page of the list. Cursors are read for the shown schedules only.
-func (h *Handler) list(ctx context.Context, q url.Values) (*listData, error) {
+func (h *Handler) list(ctx context.Context, q url.Values) *listData {
 	all := h.Registry.Snapshot().Schedules
 	d := &listData{
 		filter: filterOf(q), States: []registry.TopicState{registry.TopicActive, registry.TopicPaused}, All: all.Len(),
@@ -153,19 +141,17 @@ func (h *Handler) list(ctx context.Context, q url.Values) (*listData, error) {
 	}
 	d.Pager = list.Numbered(q, len(found), listEach)
 	found = list.Shown(d.Pager, found)
-	cursors, err := h.Schedules.Cursors(ctx, found)
-	if err != nil && !queue.IsPartial(err) {
-		return nil, err
-	}
-	d.Missing = queue.Missing(err)
-	for _, s := range found {
-		l := line{Schedule: s, Words: inWords(s), Next: nextOf(s, h.Now())}
-		if c := cursors[s.Name]; c != nil && len(c.Last) > 0 {
-			l.Last = &c.Last[len(c.Last)-1]
+	for _, v := range h.Schedules.States(ctx, found) {
+		l := line{Schedule: v.Schedule, Words: inWords(v.Schedule), Next: nextOf(v.Schedule, h.Now())}
+		if v.Err != nil && !slices.Contains(d.Missing, v.Shard) {
+			d.Missing = append(d.Missing, v.Shard)
+		}
+		if v.Cursor != nil && len(v.Cursor.Last) > 0 {
+			l.Last = &v.Cursor.Last[len(v.Cursor.Last)-1]
 		}
 		d.Lines = append(d.Lines, l)
 	}
-	return d, nil
+	return d
 }
 
 func (h *Handler) weekPart(c echo.Context) error {

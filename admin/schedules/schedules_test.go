@@ -19,7 +19,7 @@ import (
 // open serves an admin to a user, with the topic mail.report and some schedules of it.
 func open(t *testing.T, user string, list ...registry.Schedule) (*admintest.Site, *admintest.Schedules) {
 	t.Helper()
-	fake := &admintest.Schedules{States: map[string]*store.Cursor{}}
+	fake := &admintest.Schedules{Known: map[string]*store.Cursor{}}
 	s := admintest.Open(t, func(o *admin.Options) {
 		fake.Registry = o.Registry
 		o.Schedules = fake
@@ -67,7 +67,11 @@ func TestAScheduleIsMadePausedRunAndDeleted(t *testing.T) {
 	s.Shows("/topics/mail.report", `href="/schedules?topic=mail.report"`)
 
 	_, body = s.Post("/schedules/report/pause", "until", "2033-01-01T00:00")
-	has(t, body, "report is paused.", "None while it is paused.", "until")
+	has(t, body, "report is paused.", ">paused</span> until", "2033-01-03 08:00")
+	_, body = s.Post("/schedules/report/resume")
+	has(t, body, "report is active again.")
+	_, body = s.Post("/schedules/report/pause")
+	has(t, body, "report is paused.", "None while it is paused.")
 	_, body = s.Post("/schedules/report/resume", "catch_up", "on")
 	has(t, body, "report is active again.")
 	_, body = s.Post("/schedules/report/run")
@@ -87,7 +91,8 @@ func TestAScheduleIsMadePausedRunAndDeleted(t *testing.T) {
 		actions = append(actions, e.Actor+" "+e.Action)
 	}
 	admintest.Must(t, err)
-	if want := "user/root delete,user/root put,user/root run,user/root resume,user/root pause,user/root put"; want !=
+	if want := "user/root delete,user/root put,user/root run,user/root resume,user/root pause," +
+		"user/root resume,user/root pause,user/root put"; want !=
 		strings.Join(actions, ",") {
 		t.Errorf("the audit trail has %v", actions)
 	}
@@ -199,7 +204,7 @@ func TestAScheduleSaysWhatCameOfIt(t *testing.T) {
 	t.Parallel()
 	s, fake := open(t, "look", schedule("report", "@daily", "UTC"))
 	at := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
-	fake.States["report"] = &store.Cursor{
+	fake.Known["report"] = &store.Cursor{
 		Topic: "mail.report", At: at, LeftOut: map[string]int{"late": 1234, "overlap": 2},
 		Last: []store.Occurrence{
 			{ID: "report@2026-11-21T00:00:00Z", For: at.AddDate(0, 0, -1).UnixMilli(), State: "dead"},

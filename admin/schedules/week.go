@@ -78,11 +78,10 @@ func newWeek(list []*registry.Schedule, now time.Time) *week {
 func (w *week) count(s *registry.Schedule, start time.Time, minutes map[int64]*minute) {
 	rule, err := s.Rule()
 	after, end := start.Add(-time.Second), start.AddDate(0, 0, daysOfAWeek).Add(-time.Second)
-	if err != nil || s.State == registry.TopicPaused && s.PausedUntil.IsZero() {
+	if paused := s.IsPaused(start); err != nil || paused && s.PausedUntil.IsZero() {
 		return
-	}
-	if s.State == registry.TopicPaused && s.PausedUntil.After(after) {
-		after = s.PausedUntil
+	} else if paused {
+		after = s.PausedUntil.Add(-time.Millisecond)
 	}
 	found := rule.Between(after, end, weekMost+1)
 	if len(found) > weekMost {

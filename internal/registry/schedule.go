@@ -39,6 +39,11 @@ type Schedule struct {
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
+// IsPaused reports whether no occurrence is pushed at an instant.
+func (s *Schedule) IsPaused(at time.Time) bool {
+	return s.State == TopicPaused && (s.PausedUntil.IsZero() || s.PausedUntil.After(at))
+}
+
 // Overlap is what happens to an occurrence while the one before it has not ended.
 type Overlap string
 
@@ -125,9 +130,14 @@ func (s *Schedule) Validate() error {
 		oneOf("priority", s.Priority, "", "high", "normal", "low"), ValidHeaders(s.Headers),
 		between("every", s.Every, 0, maxEvery), s.validJitter(rule), between("max_late", s.MaxLate, 0, maxLateBound),
 		oneOf("missed", s.Missed, schedule.MissedLast, schedule.MissedSkip, schedule.MissedAll),
-		oneOf("overlap", s.Overlap, OverlapSkip, OverlapReplace, OverlapAllow),
+		ValidOverlap(s.Overlap),
 		oneOf("state", s.State, TopicActive, TopicPaused),
 	)
+}
+
+// ValidOverlap refuses an unknown overlap.
+func ValidOverlap(o Overlap) error {
+	return oneOf("overlap", o, OverlapSkip, OverlapReplace, OverlapAllow)
 }
 
 func validTopicOf(name string) error {

@@ -32,3 +32,14 @@ type GroupChange struct {
 	Until    time.Time // closed until then; zero: the jobs up to the revision that wait or are dead were deleted
 	Via, By  string
 }
+
+// ScheduleChange is a schedule's state in its bucket after a change of its cursor.
+type ScheduleChange struct {
+	Name, Topic, Shard string
+	Bucket             int
+	Rev                int64 // of the definition; 0: the schedule was removed
+	At                 time.Time
+	Last               []Occurrence // the newest one, if any
+	LeftOut            map[string]int
+	Revision           int64
+}

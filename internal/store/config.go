@@ -37,6 +37,8 @@ type Options struct {
 	Changed func(ChangeKind, []Job) error
 	// Grouped is called with every accepted change of a whole group in a bucket, as Changed.
 	Grouped func(GroupChange) error
+	// Scheduled is called with every accepted change of a schedule's cursor, as Changed.
+	Scheduled func(ScheduleChange) error
 	// Ended is called with every batch of endings that a shard answered, before their callers get the answer: an error
 	// fails all that were carried out by their ids, but not the ends of leases. It may be called from several
 	// goroutines.

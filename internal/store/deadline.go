@@ -45,6 +45,9 @@ func (b *Bucket) until(ctx context.Context, patience time.Duration) int64 {
 // passed since the answer, and at most Now and what has passed since the request.
 type Clock struct{ Now, asked, answered time.Time }
 
+// Answered returns when this process got the reading; zero: never.
+func (c Clock) Answered() time.Time { return c.answered }
+
 // Least returns the earliest time that the server may show at t.
 func (c Clock) Least(t time.Time) time.Time { return c.Now.Add(t.Sub(c.answered)) }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 )
@@ -84,6 +85,18 @@ const waiting State = "waiting"
 func etagOf(record string) string {
 	sum := sha1.Sum([]byte(record)) //nolint:gosec // not a signature; the scripts have it as redis.sha1hex
 	return hex.EncodeToString(sum[:8])
+}
+
+// CallHeaders returns the job's own headers, and those that say of which schedule it is an occurrence, and for when.
+func (j *Job) CallHeaders() map[string]string {
+	if j.Schedule == "" {
+		return j.Headers
+	}
+	headers := make(map[string]string, len(j.Headers)+2)
+	maps.Copy(headers, j.Headers)
+	headers["Wakecall-Schedule"] = j.Schedule
+	headers["Wakecall-Scheduled-For"] = j.For.UTC().Format("2006-01-02T15:04:05.000Z")
+	return headers
 }
 
 // Ref names a job.

@@ -3,6 +3,10 @@ package store_test
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -22,7 +26,7 @@ func occurrence(n int) store.Push {
 
 // firing is what a process does about the occurrences after one, up to another.
 func firing(after, upTo int, overlap string) store.Fire {
-	f := store.Fire{Name: "report", Topic: "t", Revision: 1, Known: true, Cursor: nominal(after), New: nominal(upTo),
+	f := store.Fire{Name: "report", Topic: "t", Revision: 1, Cursor: nominal(after), New: nominal(upTo),
 		Overlap: overlap}
 	for n := after + 1; n <= upTo; n++ {
 		f.Jobs = append(f.Jobs, occurrence(n))
@@ -32,7 +36,7 @@ func firing(after, upTo int, overlap string) store.Fire {
 
 func (f *fixture) fire(t *testing.T, fires ...store.Fire) []store.Fired {
 	t.Helper()
-	fired, err := f.s.BucketOf("t").Fire(f.ctx, fires)
+	fired, _, err := f.s.BucketOf("t").Fire(f.ctx, fires)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +46,7 @@ func (f *fixture) fire(t *testing.T, fires ...store.Fire) []store.Fired {
 func (f *fixture) schedule(t *testing.T) {
 	t.Helper()
 	c := store.CursorChange{Name: "report", Topic: "t", Revision: 1, Cursor: nominal(0)}
-	if _, _, err := f.s.BucketOf("t").SetCursor(f.ctx, c); err != nil {
+	if _, err := f.s.BucketOf("t").SetCursor(f.ctx, c); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -65,7 +69,7 @@ func TestAnOccurrenceIsPushedOnce(t *testing.T) {
 		whats := make([]store.FiredWhat, 8)
 		for i := range whats {
 			wg.Go(func() {
-				fired, err := f.s.BucketOf("t").Fire(f.ctx, []store.Fire{firing(n, n+1, "allow")})
+				fired, _, err := f.s.BucketOf("t").Fire(f.ctx, []store.Fire{firing(n, n+1, "allow")})
 				if err == nil {
 					whats[i] = fired[0].What
 				}
@@ -131,10 +135,10 @@ func TestFireSaysWhatItFound(t *testing.T) {
 			}
 			last = max(last, r.Job.Revision)
 		}
-		if got[i].Changed <= last {
-			t.Errorf("the cursor changed at %d, its jobs at %d", got[i].Changed, last)
+		if got[i].Noted.Revision <= last {
+			t.Errorf("the cursor changed at %d, its jobs at %d", got[i].Noted.Revision, last)
 		}
-		last = got[i].Changed
+		last = got[i].Noted.Revision
 	}
 	if c := f.cursor(t); c.LeftOut["late"] != 3 || c.LeftOut["limit"] != 4 || len(c.Last) != 3 {
 		t.Errorf("%+v", c)
@@ -151,11 +155,11 @@ func TestOverlap(t *testing.T) {
 				f.fire(t, firing(0, 1, overlap))
 				var lease *store.Lease
 				if state != "waits" {
-					got, err := f.s.BucketOf("t").Reserve(f.ctx, store.Reserve{Worker: "w", Token: "1", Max: 1, Pattern: "012"})
-					if err != nil || len(got.Jobs) != 1 {
-						t.Fatal(got, err)
+					taken, err := f.s.BucketOf("t").Reserve(f.ctx, store.Reserve{Worker: "w", Token: "1", Max: 1, Pattern: "012"})
+					if err != nil || len(taken.Jobs) != 1 {
+						t.Fatal(taken, err)
 					}
-					lease = got.Jobs[0].Lease
+					lease = taken.Jobs[0].Lease
 				}
 				end := func(verb store.Verb) store.Ended {
 					return f.q.End(f.ctx, []store.End{{Lease: lease, Verb: verb, Delay: time.Hour}})[0]
@@ -170,7 +174,8 @@ func TestOverlap(t *testing.T) {
 				if overlap == "skip" && !ended {
 					want = store.FiredSkipped
 				}
-				if got := f.fire(t, firing(1, 3, overlap))[0]; got.What != want {
+				got := f.fire(t, firing(1, 3, overlap))[0]
+				if got.What != want {
 					t.Errorf("%+v, want %s", got, want)
 				}
 				c := f.cursor(t)
@@ -181,6 +186,9 @@ func TestOverlap(t *testing.T) {
 				before := map[string]store.State{"died": "dead", "done": "done", "waits": "delayed", "runs": "delayed"}[state]
 				if overlap == "replace" && state == "waits" {
 					before = "replaced"
+				}
+				if gone := got.Replaced != nil; gone != (before == "replaced") {
+					t.Errorf("replaced: %+v", got.Replaced)
 				}
 				if c.Last[0].State != before {
 					t.Errorf("the one before is %s, want %s", c.Last[0].State, before)
@@ -203,8 +211,8 @@ func TestACursorRefusesAnOlderDefinition(t *testing.T) {
 	f.schedule(t)
 	b := f.s.BucketOf("t")
 	change := func(was, now int64, topic string) error {
-		_, _, err := b.SetCursor(f.ctx, store.CursorChange{
-			Name: "report", Topic: topic, Was: was, Revision: now, LeftOut: 2, Reason: "edited",
+		_, err := b.SetCursor(f.ctx, store.CursorChange{
+			Name: "report", Topic: topic, Was: &was, Revision: now, LeftOut: 2, Reason: "edited",
 		})
 		return err
 	}
@@ -217,7 +225,7 @@ func TestACursorRefusesAnOlderDefinition(t *testing.T) {
 		}
 	}
 	c := f.cursor(t)
-	if c.Revision != 2 || c.LeftOut["edited"] != 2 || time.Since(c.At) > time.Minute {
+	if c.Revision != 2 || c.LeftOut["edited"] != 2 || !c.At.Equal(nominal(0)) {
 		t.Errorf("%+v", c)
 	}
 	if got := f.fire(t, firing(0, 1, "allow"))[0]; got.What != store.FiredOther || got.Revision != 2 {
@@ -262,5 +270,59 @@ func TestASchedulesLastSaysHowTheyEnded(t *testing.T) {
 	}
 	if got := states(); got != "done ready delayed deleted " {
 		t.Error(got)
+	}
+}
+
+// TestAnOccurrenceIsNotPushedEarly, by the clock of the shard.
+func TestAnOccurrenceIsNotPushedEarly(t *testing.T) {
+	f := newFixture(t)
+	f.schedule(t)
+	early := firing(0, 1, "allow")
+	early.New = time.Now().Add(time.Minute)
+	if got := f.fire(t, early)[0]; got.What != store.FiredEarly || got.Noted != nil {
+		t.Errorf("%+v", got)
+	}
+	if c := f.cursor(t); !c.At.Equal(nominal(0)) || len(c.Last) != 0 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// TestJobsBesideTheCursor: a manual run is no occurrence.
+func TestJobsBesideTheCursor(t *testing.T) {
+	f := newFixture(t)
+	f.schedule(t)
+	beside := store.Fire{Name: "report", Topic: "t", Revision: 1, Overlap: "allow", Jobs: []store.Push{occurrence(7)}}
+	if got := f.fire(t, beside)[0]; got.What != store.FiredJobs || got.Results[0].Err != nil || got.Noted == nil {
+		t.Errorf("%+v", got)
+	}
+	if c := f.cursor(t); !c.At.Equal(nominal(0)) || len(c.Last) != 0 {
+		t.Errorf("%+v", c)
+	}
+	if job, err := f.q.Get(f.ctx, "t", occurrence(7).ID); err != nil || job.Schedule != "report" {
+		t.Errorf("%+v, %v", job, err)
+	}
+}
+
+// TestSharedFilesHaveNamesOfTheirOwn: they become one script, in which a second local of a name hides the first.
+func TestSharedFilesHaveNamesOfTheirOwn(t *testing.T) {
+	files, err := filepath.Glob("lua/shared/*.lua")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	local, in := regexp.MustCompile(`(?m)^local (?:function )?([\w, ]+)`), map[string]string{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, names := range local.FindAllStringSubmatch(string(text), -1) {
+			for name := range strings.SplitSeq(names[1], ",") {
+				name = strings.TrimSpace(name)
+				if other := in[name]; other != "" {
+					t.Errorf("%s is in %s and %s", name, other, file)
+				}
+				in[name] = file
+			}
+		}
 	}
 }

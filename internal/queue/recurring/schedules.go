@@ -3,10 +3,13 @@ package recurring
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/schedule"
 	"github.com/wakecall/wakecall/internal/store"
 )
 
@@ -35,41 +38,241 @@ type View struct {
 	Err    error
 }
 
-// Get returns a schedule. Errors: registry.ErrNoSchedule.
-func (s *Schedules) Get(ctx context.Context, name string) (*View, error) { return nil, errors.ErrUnsupported }
+const toldNext = 5
 
-// List returns schedules of topics that match the patterns, by name, from the first one after a name on; topic "" means
-// all topics. after of the next page is "" at the end.
+// Get returns a schedule. Errors: registry.ErrNoSchedule.
+func (s *Schedules) Get(ctx context.Context, name string) (*View, error) {
+	def, err := s.definition(name)
+	if err != nil {
+		return nil, err
+	}
+	return &s.views(ctx, []*registry.Schedule{def})[0], nil
+}
+
+func (s *Schedules) definition(name string) (*registry.Schedule, error) {
+	def := s.registry.Snapshot().Schedules.Get(name)
+	if def == nil {
+		return nil, fmt.Errorf("%.80q: %w", name, registry.ErrNoSchedule)
+	}
+	return def, nil
+}
+
+// List returns schedules that wanted selects, by name, at most limit, from the first one after a name on. next is the
+// name after which the list goes on; "" at the end.
 func (s *Schedules) List(
-	ctx context.Context, patterns []string, topic, after string, limit int,
-) (list []View, next string, err error) {
-	return nil, "", errors.ErrUnsupported
+	ctx context.Context, wanted func(*registry.Schedule) bool, after string, limit int,
+) (list []View, next string) {
+	var defs []*registry.Schedule
+	for name, def := range s.registry.Snapshot().Schedules.From(after) {
+		if name == after || !wanted(def) {
+			continue
+		}
+		if len(defs) == limit {
+			next = defs[limit-1].Name
+			break
+		}
+		defs = append(defs, def)
+	}
+	return s.views(ctx, defs), next
+}
+
+func (s *Schedules) views(ctx context.Context, defs []*registry.Schedule) []View {
+	views := s.States(ctx, defs)
+	for i, def := range defs {
+		views[i].Next = Next(def, time.Now(), toldNext)
+	}
+	return views
+}
+
+// statesAtOnce is how many schedules one request reads.
+const statesAtOnce = 500
+
+// States returns what is told about schedules, without what is next. It reads many in one request to each bucket.
+func (s *Schedules) States(ctx context.Context, defs []*registry.Schedule) []View {
+	views, byBucket := make([]View, len(defs)), map[*store.Bucket][]int{}
+	for i, def := range defs {
+		views[i] = View{Schedule: def}
+		b, err := s.bucketOf(def)
+		if views[i].Err = err; err == nil {
+			byBucket[b] = append(byBucket[b], i)
+		}
+	}
+	for b, all := range byBucket {
+		for which := range slices.Chunk(all, statesAtOnce) {
+			names := make([]string, len(which))
+			for k, i := range which {
+				names[k] = defs[i].Name
+			}
+			cursors, err := b.Cursors(ctx, names)
+			for k, i := range which {
+				if views[i].Err = err; err == nil {
+					views[i].Cursor = cursors[k]
+				}
+			}
+		}
+	}
+	return views
+}
+
+// Next returns the next n occurrences of a schedule that will be pushed.
+func Next(def *registry.Schedule, now time.Time, n int) (list []time.Time) {
+	rule, err := def.Rule()
+	if err != nil {
+		return nil
+	}
+	if def.IsPaused(now) {
+		if def.PausedUntil.IsZero() {
+			return nil
+		}
+		now = def.PausedUntil.Add(-time.Millisecond)
+	}
+	for at, ok := rule.Next(now); ok && len(list) < n; at, ok = rule.Next(at) {
+		list = append(list, at)
+	}
+	return list
+}
+
+func (s *Schedules) bucketOf(def *registry.Schedule) (*store.Bucket, error) {
+	shard := s.queue.Shards.Named(def.Shard)
+	if shard == nil {
+		return nil, &store.UnavailableError{
+			Reason: "down", RetryAfter: time.Second, Err: fmt.Errorf("shard %s is not in use", def.Shard),
+		}
+	}
+	return shard.BucketOf(def.Topic), nil
 }
 
 // Put stores a new or changed schedule. may is asked with the stored definition (nil: there is none); its error ends
-// the change. An unchanged schedule changes nothing. Errors: *registry.FieldError, registry.ErrUnavailable,
-// *store.UnavailableError (nothing was changed, unless its outcome is unknown), and those of may.
+// the change. An unchanged schedule changes nothing. Errors: *registry.FieldError, registry.ErrNoTopic,
+// registry.ErrUnavailable, *store.UnavailableError (nothing was changed, unless its outcome is unknown), those of may.
 func (s *Schedules) Put(
 	ctx context.Context, actor string, def registry.Schedule, may func(was *registry.Schedule) error,
 ) (stored *registry.Schedule, created bool, err error) {
-	return nil, false, errors.ErrUnsupported
+	edit := func(was *registry.Schedule) (*registry.Schedule, error) {
+		if err := may(was); err != nil {
+			return nil, err
+		}
+		next := def
+		if next.State != registry.TopicPaused {
+			next.PausedUntil = time.Time{}
+		}
+		if created = was == nil; was != nil {
+			next.Shard, next.MadeBy = was.Shard, was.MadeBy
+		}
+		if was != nil && was.Topic == next.Topic {
+			return &next, nil
+		}
+		home, err := s.queue.HomeOf(next.Topic, next.Name)
+		if err != nil {
+			return nil, err
+		}
+		next.Shard = home.Name()
+		return &next, nil
+	}
+	stored, err = s.registry.ChangeSchedule(ctx, actor, "put", def.Name, edit, s.place(false))
+	return stored, created, err
 }
 
 // Delete deletes a schedule; its jobs stay. Errors as of Put, and registry.ErrNoSchedule.
-func (s *Schedules) Delete(ctx context.Context, actor, name string) error { return errors.ErrUnsupported }
+func (s *Schedules) Delete(ctx context.Context, actor, name string) error {
+	edit := func(*registry.Schedule) (*registry.Schedule, error) { return nil, nil }
+	_, err := s.registry.ChangeSchedule(ctx, actor, "delete", name, edit, s.place(false))
+	return err
+}
 
 // Pause pauses a schedule, until a time or (zero) until it is resumed.
 func (s *Schedules) Pause(ctx context.Context, actor, name string, until time.Time) (*registry.Schedule, error) {
-	return nil, errors.ErrUnsupported
+	return s.edit(ctx, actor, "pause", name, false, func(def *registry.Schedule) {
+		def.State, def.PausedUntil = registry.TopicPaused, until.Truncate(time.Millisecond)
+	})
 }
 
 // Resume ends a pause. Occurrences that came meanwhile are left out, or with catchUp follow the schedule's missed.
 func (s *Schedules) Resume(ctx context.Context, actor, name string, catchUp bool) (*registry.Schedule, error) {
-	return nil, errors.ErrUnsupported
+	return s.edit(ctx, actor, "resume", name, catchUp, func(def *registry.Schedule) {
+		def.State, def.PausedUntil = registry.TopicActive, time.Time{}
+	})
 }
 
-// Run pushes a job of the schedule now. It is no occurrence: its id has the time of the call.
-func (s *Schedules) Run(ctx context.Context, name string) (*store.Job, error) { return nil, errors.ErrUnsupported }
+func (s *Schedules) edit(
+	ctx context.Context, actor, action, name string, catchUp bool, change func(*registry.Schedule),
+) (*registry.Schedule, error) {
+	edit := func(was *registry.Schedule) (*registry.Schedule, error) {
+		if was == nil {
+			return nil, fmt.Errorf("%.80q: %w", name, registry.ErrNoSchedule)
+		}
+		next := *was
+		change(&next)
+		return &next, nil
+	}
+	return s.registry.ChangeSchedule(ctx, actor, action, name, edit, s.place(catchUp))
+}
+
+// ErrTopicOffline is the error of a push by hand to a topic that is offline.
+var ErrTopicOffline = errors.New("the topic is offline and accepts no pushes")
+
+// Run pushes a job of the schedule now. It is no occurrence: its id has the time of the call. Errors:
+// registry.ErrNoSchedule, registry.ErrNoTopic, ErrTopicOffline, *store.UnavailableError.
+func (s *Schedules) Run(ctx context.Context, name string) (*store.Job, error) {
+	m, err := s.byHand(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	now := m.now.Truncate(time.Millisecond)
+	d, err := m.push(ctx, registry.OverlapAllow, []store.Push{jobOf(m.def, m.topic, manualID(name, now), now, now)})
+	if err != nil {
+		return nil, fmt.Errorf("run %s: %w", name, err)
+	}
+	return &d.Results[0].Job, d.Results[0].Err
+}
+
+// manual is a push by hand.
+type manual struct {
+	*Schedules
+	def    *registry.Schedule
+	policy *schedule.Policy
+	topic  *registry.Topic
+	bucket *store.Bucket
+	now    time.Time
+}
+
+func (s *Schedules) byHand(ctx context.Context, name string) (*manual, error) {
+	def, err := s.definition(name)
+	if err != nil {
+		return nil, err
+	}
+	m := &manual{Schedules: s, def: def, topic: s.registry.Snapshot().Topic(def.Topic)}
+	switch {
+	case m.topic == nil:
+		return nil, fmt.Errorf("%.80q: %w", def.Topic, registry.ErrNoTopic)
+	case m.topic.State == registry.TopicOffline:
+		return nil, fmt.Errorf("topic %s: %w", def.Topic, ErrTopicOffline)
+	}
+	if m.policy, err = def.Policy(); err != nil {
+		return nil, err
+	}
+	if m.bucket, err = s.bucketOf(def); err != nil {
+		return nil, err
+	}
+	clock, err := m.bucket.Clock(ctx)
+	m.now = clock.Now.UTC()
+	return m, err
+}
+
+// push pushes jobs beside the cursor.
+func (m *manual) push(ctx context.Context, overlap registry.Overlap, jobs []store.Push) (*store.Fired, error) {
+	f := store.Fire{
+		Name: m.def.Name, Topic: m.def.Topic, Revision: m.def.Revision, Overlap: string(overlap), Jobs: jobs,
+	}
+	fired, _, err := m.queue.Fire(ctx, m.bucket, []store.Fire{f})
+	if err != nil {
+		return nil, err
+	}
+	if d := &fired[0]; d.What == store.FiredJobs || d.What == store.FiredSkipped {
+		return d, nil
+	}
+	return nil, m.bucket.Unavailable("down", store.ErrDefinition) // the change reaches this process within a second
+}
 
 // Backfill is a request to push the occurrences of a period again, or for the first time.
 type Backfill struct {
@@ -89,7 +292,60 @@ type Backfilled struct {
 	LeftOut     int // because of the overlap
 }
 
-// Backfill pushes the occurrences of a period. Errors: *registry.FieldError, registry.ErrNoSchedule.
+// Backfill pushes the occurrences of a period. Errors: *registry.FieldError, and as of Run. After an
+// *store.UnavailableError some may have been pushed; a repetition finds their jobs while these exist.
 func (s *Schedules) Backfill(ctx context.Context, name string, b Backfill) (*Backfilled, error) {
-	return nil, errors.ErrUnsupported
+	m, err := s.byHand(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	overlap := b.Overlap
+	if overlap == "" {
+		overlap = registry.OverlapAllow
+	}
+	if err := m.check(&b, overlap); err != nil {
+		return nil, err
+	}
+	list := m.policy.Rule.Between(b.From.Add(-time.Nanosecond), b.To.Add(-time.Nanosecond), MaxBackfill+1)
+	if len(list) > MaxBackfill {
+		return nil, registry.OutOfRange("to", "field.backfill_limit", MaxBackfill)
+	}
+	done := &Backfilled{Occurrences: list}
+	if b.DryRun {
+		return done, nil
+	}
+	n := max(1, min(maxJobs, maxBytes/max(1, len(m.def.Body))))
+	for some := range slices.Chunk(jobsOf(m.def, m.topic, m.policy, list), n) {
+		d, err := m.push(ctx, overlap, some)
+		if err != nil {
+			return done, fmt.Errorf("backfill %s: %w", name, err)
+		}
+		if d.What == store.FiredSkipped {
+			done.LeftOut = len(list)
+			return done, nil
+		}
+		for i := range d.Results {
+			if d.Results[i].Duplicate {
+				done.There++
+			} else {
+				done.Pushed++
+			}
+		}
+		overlap = registry.OverlapAllow // they do not overlap each other
+	}
+	return done, nil
+}
+
+func (m *manual) check(b *Backfill, overlap registry.Overlap) error {
+	switch {
+	case b.From.IsZero():
+		return registry.Malformed("from", "field.instant_required")
+	case b.To.IsZero():
+		return registry.Malformed("to", "field.instant_required")
+	case !b.To.After(b.From):
+		return registry.OutOfRange("to", "field.after_from")
+	case b.To.After(m.now.Add(time.Second)):
+		return registry.OutOfRange("to", "field.not_ahead")
+	}
+	return registry.ValidOverlap(overlap)
 }

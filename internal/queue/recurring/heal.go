@@ -1,0 +1,71 @@
+package recurring
+
+import (
+	"context"
+	"time"
+
+	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
+)
+
+// patience is for how long a shard may have another definition than the registry: an edit tells the shard first, and
+// this process learns of it afterwards.
+const patience = 10 * time.Second
+
+// differs deals with a shard that has another definition of a schedule, or none. The registry's counts: its edit was not
+// committed, or its backup was restored, or the shard's data and its journals were lost.
+func (l *lane) differs(ctx context.Context, e *entry, d *store.Fired) {
+	e.cursor, e.at = time.Time{}, l.clock.Now.Add(askAgain)
+	if e.other.IsZero() {
+		e.other = time.Now()
+	}
+	if time.Since(e.other) < patience {
+		return
+	}
+	l.opts.Registry.Refresh(ctx)
+	if !l.opts.Registry.Up() || l.opts.Registry.Snapshot().Schedules.Get(e.Name) != e.Schedule {
+		return
+	}
+	c := store.CursorChange{Name: e.Name, Topic: e.Topic, Revision: e.Revision}
+	if d.What == store.FiredOther {
+		c.Was = &d.Revision
+	}
+	err := l.opts.Queue.SetCursor(ctx, l.bucket, c)
+	l.opts.Logger.Warn("the shard has another definition of a schedule than the registry, which counts",
+		"schedule", e.Name, "shard", l.bucket.Name(), "found", string(d.What), "error", err)
+}
+
+// rehome gives the schedules of shards that are no longer in use to this bucket, if it is their home.
+func (l *lane) rehome(ctx context.Context, s *registry.Snapshot) {
+	for name, def := range s.Schedules.All() {
+		if l.opts.Queue.Shards.Named(def.Shard) != nil {
+			continue
+		}
+		home, err := l.opts.Queue.HomeOf(def.Topic, name)
+		if err != nil || home != l.bucket.Shard() || home.BucketOf(def.Topic) != l.bucket {
+			continue
+		}
+		err = l.move(ctx, def, home)
+		l.opts.Logger.Warn("a schedule's shard is no longer in use; the schedule goes on in another",
+			"schedule", name, "shard", def.Shard, "now", home.Name(), "error", err)
+	}
+}
+
+// move stores another shard in a definition. The cursor goes on where a recovery has set it, or else from now on.
+func (l *lane) move(ctx context.Context, def *registry.Schedule, home *store.Shard) error {
+	edit := func(was *registry.Schedule) (*registry.Schedule, error) {
+		if was == nil || was.Shard != def.Shard {
+			return was, registry.ErrUnchanged
+		}
+		moved := *was
+		moved.Shard = home.Name()
+		return &moved, nil
+	}
+	place := func(ctx context.Context, _, now *registry.Schedule) error {
+		return l.opts.Queue.SetCursor(ctx, l.bucket, store.CursorChange{
+			Name: now.Name, Topic: now.Topic, Revision: now.Revision,
+		})
+	}
+	_, err := l.opts.Registry.ChangeSchedule(ctx, "system", "move", def.Name, edit, place)
+	return err
+}

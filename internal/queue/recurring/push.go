@@ -1,0 +1,44 @@
+package recurring
+
+import (
+	"time"
+
+	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/schedule"
+	"github.com/wakecall/wakecall/internal/store"
+)
+
+// OccurrenceID returns the id of the job of an occurrence.
+func OccurrenceID(schedule string, at time.Time) string {
+	return schedule + "@" + at.UTC().Format(time.RFC3339)
+}
+
+// manualID returns the id of a job that is pushed by hand. It is never that of an occurrence.
+func manualID(schedule string, at time.Time) string {
+	return schedule + "!" + at.UTC().Format("2006-01-02T15:04:05.000Z")
+}
+
+// jobOf returns the push of a schedule's job.
+func jobOf(s *registry.Schedule, topic *registry.Topic, id string, due, nominal time.Time) store.Push {
+	priority := s.Priority
+	if priority == "" {
+		priority = topic.Priority
+	}
+	p, err := store.ParsePriority(priority)
+	if err != nil {
+		p = store.Normal
+	}
+	return store.Push{
+		Topic: s.Topic, ID: id, Body: s.Body, Priority: p, DueAt: due, Headers: s.Headers, Schedule: s.Name, For: nominal,
+		OnDuplicate: store.Keep,
+	}
+}
+
+// jobsOf returns the pushes of occurrences.
+func jobsOf(s *registry.Schedule, topic *registry.Topic, p *schedule.Policy, list []time.Time) []store.Push {
+	jobs := make([]store.Push, len(list))
+	for i, at := range list {
+		jobs[i] = jobOf(s, topic, OccurrenceID(s.Name, at), p.Due(at), at)
+	}
+	return jobs
+}
