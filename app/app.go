@@ -117,7 +117,8 @@ func (p *parts) open(process string, migrate registry.Migrate) (err error) {
 	p.queue = queue.Open(store.Options{
 		Refused: p.refused.Add,
 		Timeout: timeout, PoolSize: p.cfg.Redis.PoolSize, Buckets: p.cfg.Redis.Buckets, Logger: p.log,
-		Accepted: recorder.Accepted, Changed: recorder.Changed, Grouped: recorder.Grouped, Ended: recorder.Ended,
+		Accepted: recorder.Accepted, Changed: recorder.Changed, Grouped: recorder.Grouped,
+		Scheduled: recorder.Scheduled, Ended: recorder.Ended,
 		Durability: p.durability,
 		Remembers:  p.remembers, Pinned: p.pinned,
 		Announced: func() { p.registry.Nudge() }, // the registry is opened before the queue has shards

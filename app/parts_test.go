@@ -48,7 +48,7 @@ func TestJobsOfUnknownTopicsAreFound(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := q.Registry.DeleteTopic(ctx, "test", "deleted"); err != nil {
+	if err := q.Registry.DeleteTopic(ctx, "test", "deleted", false); err != nil {
 		t.Fatal(err)
 	}
 	for _, topic := range []string{"known", "deleted", "unknown", "unknown", "empty"} {

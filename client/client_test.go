@@ -213,6 +213,9 @@ func TestRequests(t *testing.T) {
 			seen{method: "DELETE", uri: "/v1/topics/t"}},
 		"drop of a topic": {"", func(c *Client) error { return c.DropTopic(ctx, "t") },
 			seen{method: "DELETE", uri: "/v1/topics/t?drop=true"}},
+		"deletion with schedules": {"", func(c *Client) error {
+			return c.DeleteTopicWith(ctx, "t", TopicDeletion{Schedules: true})
+		}, seen{method: "DELETE", uri: "/v1/topics/t?force=true"}},
 		"shards": {`{"shards":[{"name":"main","up":true}]}`, func(c *Client) error {
 			s, err := c.Shards(ctx)
 			if err == nil && !s[0].Up {

@@ -53,6 +53,7 @@ const (
 	CodeTopicNotFound  = "topic_not_found"
 	CodeTopicOffline   = "topic_offline"
 	CodeTopicHasJobs   = "topic_has_jobs"
+	CodeTopicInUse     = "topic_in_use"
 	CodeTopicNotPull   = "topic_not_pull"
 	CodeTopicChanged   = "topic_changed"
 	CodeJobNotFound    = "job_not_found"

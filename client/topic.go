@@ -242,7 +242,7 @@ func (c *Client) setTopicState(ctx context.Context, name, state, reason string) 
 	}, nil)
 }
 
-// DeleteTopic removes a topic. ErrConflict: it still has jobs. ErrNotFound: it does not exist.
+// DeleteTopic removes a topic. ErrConflict: it still has jobs or schedules. ErrNotFound: it does not exist.
 func (c *Client) DeleteTopic(ctx context.Context, name string) error {
 	return c.do(ctx, request{method: http.MethodDelete, path: topicPath(name)}, nil)
 }
@@ -254,8 +254,25 @@ func (c *Client) DeleteTopicIf(ctx context.Context, name, etag string) error {
 
 // DropTopic removes a topic with all its jobs. ErrNotFound: it does not exist.
 func (c *Client) DropTopic(ctx context.Context, name string) error {
-	drop := url.Values{"drop": {"true"}}
-	return c.do(ctx, request{method: http.MethodDelete, path: topicPath(name), query: drop}, nil)
+	return c.DeleteTopicWith(ctx, name, TopicDeletion{Jobs: true})
+}
+
+// TopicDeletion says what to delete with a topic. Without it, a topic that has some is not deleted.
+type TopicDeletion struct {
+	Jobs      bool
+	Schedules bool
+}
+
+// DeleteTopicWith removes a topic with its jobs, the schedules that use it, or both. Errors: as DeleteTopic.
+func (c *Client) DeleteTopicWith(ctx context.Context, name string, with TopicDeletion) error {
+	query := url.Values{}
+	if with.Jobs {
+		query.Set("drop", "true")
+	}
+	if with.Schedules {
+		query.Set("force", "true")
+	}
+	return c.do(ctx, request{method: http.MethodDelete, path: topicPath(name), query: query}, nil)
 }
 
 // Stats holds the counts of a topic's jobs.

@@ -178,6 +178,9 @@ func (s *settler) record(batch []*outcome) {
 			Topic: j.Topic, ID: j.ID, CreatedAt: j.CreatedAt, N: o.Lease.Attempt, Outcome: journalOutcomes[o.Verb],
 			Reason: o.reason, Shard: j.Shard, Revision: j.Revision,
 		}
+		if o.Verb == store.Done || o.dies() {
+			line.Schedule, line.For = j.Schedule, j.For
+		}
 		if a := o.Attempt; a != nil {
 			line.StartedAt, line.Took = time.UnixMilli(a.StartedAt).UTC(), o.took
 			line.Status, line.Error = a.Status, a.Error

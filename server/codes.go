@@ -20,6 +20,7 @@ const (
 	codeAlertNotFound    Code = "alert_not_found"
 	codeTopicOffline     Code = "topic_offline"
 	codeTopicHasJobs     Code = "topic_has_jobs"
+	codeTopicInUse       Code = "topic_in_use" // by schedules
 	codeTopicNotPull     Code = "topic_not_pull"
 	codeTopicChanged     Code = "topic_changed"
 	codeJobExists        Code = "job_exists"

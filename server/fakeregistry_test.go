@@ -38,7 +38,7 @@ func (f *fakeRegistry) edit(change func(*registry.Snapshot)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	next := &registry.Snapshot{Topics: f.snapshot.Topics, Tokens: map[string]*registry.Token{},
-		Shards: f.snapshot.Shards}
+		Shards: f.snapshot.Shards, Schedules: f.snapshot.Schedules}
 	maps.Copy(next.Tokens, f.snapshot.Tokens)
 	change(next)
 	f.snapshot = next
@@ -80,11 +80,16 @@ func (f *fakeRegistry) check(was *registry.Topic, conditions []registry.Conditio
 	return nil
 }
 
-func (f *fakeRegistry) DeleteTopic(_ context.Context, actor, name string, conditions ...registry.Condition) error {
+func (f *fakeRegistry) DeleteTopic(
+	_ context.Context, actor, name string, force bool, conditions ...registry.Condition,
+) error {
 	if f.fail != nil {
 		return f.fail
 	}
 	if err := f.check(f.Snapshot().Topics.Get(name), conditions); err != nil {
+		return err
+	}
+	if err := f.Snapshot().TopicInUse(name); err != nil && !force {
 		return err
 	}
 	f.actor = actor

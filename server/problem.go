@@ -155,6 +155,9 @@ func storeProblem(err error) *Problem {
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		p.Status, p.Code = http.StatusNotFound, codeJobNotFound
+	case errors.As(err, new(*registry.TopicInUseError)):
+		p.Status, p.Code = http.StatusConflict, codeTopicInUse
+		p.Detail += "; delete them, or use ?force=true"
 	case errors.Is(err, registry.ErrNoTopic):
 		p.Status, p.Code = http.StatusNotFound, codeTopicNotFound
 	case errors.Is(err, registry.ErrNoToken):

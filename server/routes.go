@@ -13,8 +13,8 @@ const (
 	mayRead   = registry.RightRead   // read jobs, counts and shards
 	mayManage = registry.RightManage // read and change topics and alerts, re-drive and delete dead jobs in bulk
 
-	mayConsume  = registry.RightConsume      // reserve jobs of pull topics and end their leases
-	maySchedule = registry.Right("schedule") // change schedules
+	mayConsume  = registry.RightConsume  // reserve jobs of pull topics and end their leases
+	maySchedule = registry.RightSchedule // change schedules
 
 	mayTokens = registry.RightTokens // list, create and revoke tokens within the token's own rights
 )
@@ -68,7 +68,7 @@ func (s *Server) routes() {
 	e.PUT("/v1/topics", s.onAnyTopic(mayManage, s.putTopics))
 	e.GET(topic, s.onTopic(mayManage, s.getTopic))
 	e.PUT(topic, s.authed(s.putTopic))
-	e.DELETE(topic, s.onTopic(mayManage, s.deleteTopic, "drop"))
+	e.DELETE(topic, s.onTopic(mayManage, s.deleteTopic, "drop", "force"))
 	e.GET(search.Path, s.search)
 	e.GET("/v1/shards", s.onAnyTopic(mayRead, s.shards))
 

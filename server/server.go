@@ -59,7 +59,7 @@ type Registry interface {
 	PutTopics(
 		ctx context.Context, actor string, topics []registry.Topic, conditions ...registry.Condition,
 	) ([]registry.Done, error)
-	DeleteTopic(ctx context.Context, actor, name string, conditions ...registry.Condition) error
+	DeleteTopic(ctx context.Context, actor, name string, force bool, conditions ...registry.Condition) error
 	SetPauseReason(ctx context.Context, actor, topic, reason string) error
 	Tokens
 	Up() bool // reports whether the database answers

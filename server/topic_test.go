@@ -219,13 +219,42 @@ func TestDeleteTopic(t *testing.T) {
 	a.do("POST", orders, `{"body":1,"delay":"1h"}`).want(201)
 	a.do("DELETE", path, "").problem(409, "", "still has jobs (1)", "drop=true")
 	a.do("DELETE", path+"?drop=maybe", "").problem(400, "drop")
-	a.do("DELETE", path+"?force=true", "").problem(400, "force")
+	a.do("DELETE", path+"?jobs=true", "").problem(400, "jobs")
+	a.do("DELETE", path+"?drop=true&force=1", "").problem(400, "force")
 	a.do("DELETE", path+"?drop=true", "").want(204)
 	if len(a.jobs.jobs) != 0 || a.registry.Snapshot().Topics.Get("shop.orders") != nil {
 		t.Error("something remains")
 	}
 	a.do("DELETE", path, "").problem(404, "")
 	a.do("DELETE", "/v1/topics/bank.loans", "").want(204)
+}
+
+// TestDeleteTopicWithSchedules is refused before any job is dropped, unless the schedules are to be deleted, too.
+func TestDeleteTopicWithSchedules(t *testing.T) {
+	a := newAPI(t)
+	const path = "/v1/topics/shop.orders"
+	a.do("POST", orders, `{"body":1,"delay":"1h"}`).want(201)
+	a.registry.edit(func(s *registry.Snapshot) {
+		for i := range 12 {
+			schedule := registry.NewSchedule(fmt.Sprintf("report-%02d", i))
+			schedule.Topic = "shop.orders"
+			s.Schedules = s.Schedules.With(schedule.Name, &schedule)
+		}
+	})
+	for _, query := range []string{"?drop=true", "?drop=true&force=false"} {
+		r := a.do("DELETE", path+query, "").problem(409, "", "report-00, ", "report-09 and 2 more", "force=true")
+		if !strings.Contains(r.body, `"code":"topic_in_use"`) {
+			t.Error(r.body)
+		}
+	}
+	if len(a.jobs.jobs) != 1 {
+		t.Error("a refused deletion dropped the jobs")
+	}
+	a.do("DELETE", path+"?force=true", "").problem(409, "", "still has jobs (1)")
+	a.do("DELETE", path+"?force=true&drop=true", "").want(204)
+	if a.registry.Snapshot().Topics.Get("shop.orders") != nil {
+		t.Error("the topic remains")
+	}
 }
 
 func TestTopicsWithoutRegistry(t *testing.T) {

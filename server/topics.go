@@ -224,25 +224,19 @@ func (c *call) newTopicName() (string, error) {
 	return name, nil
 }
 
-// deleteTopic refuses while the topic has jobs, unless the query asks to delete them, too.
+// deleteTopic refuses while the topic has jobs or schedules, unless the query asks to delete them, too.
 func (s *Server) deleteTopic(c *call) error {
-	drop, err := wantsDrop(c.query.Get("drop"))
+	drop, errDrop := c.wants("drop")
+	force, errForce := c.wants("force")
+	if err := cmp.Or(errDrop, errForce); err != nil {
+		return err
+	}
+	name, conditions := c.topic.Name, c.conditions()
+	err := s.mayDelete(c, name, force, conditions) // before any job is dropped
 	if err != nil {
 		return err
 	}
-	if !s.registry.Up() {
-		return registry.ErrUnavailable // before any job is dropped
-	}
-	conditions := c.conditions()
-	if len(conditions) > 0 { // before any job is dropped
-		s.registry.Refresh(c.ctx())
-		was := s.registry.Snapshot().Topics.Get(c.topic.Name)
-		if slices.ContainsFunc(conditions, func(holds registry.Condition) bool { return !holds(was) }) {
-			return fmt.Errorf("topic %s: %w", c.topic.Name, registry.ErrChanged)
-		}
-	}
-	name := c.topic.Name
-	remove := func() error { return s.registry.DeleteTopic(c.editing(), c.actor(), name, conditions...) }
+	remove := func() error { return s.registry.DeleteTopic(c.editing(), c.actor(), name, force, conditions...) }
 	if drop {
 		if err := s.writable(); err != nil {
 			return err
@@ -257,14 +251,33 @@ func (s *Server) deleteTopic(c *call) error {
 	return c.NoContent(http.StatusNoContent)
 }
 
-func wantsDrop(text string) (bool, error) {
-	switch text {
+// mayDelete returns why the registry would refuse to delete a topic, as far as this process knows.
+func (s *Server) mayDelete(c *call, name string, force bool, conditions []registry.Condition) error {
+	if !s.registry.Up() {
+		return registry.ErrUnavailable
+	}
+	s.registry.Refresh(c.ctx())
+	now := s.registry.Snapshot()
+	was := now.Topics.Get(name)
+	if slices.ContainsFunc(conditions, func(holds registry.Condition) bool { return !holds(was) }) {
+		return fmt.Errorf("topic %s: %w", name, registry.ErrChanged)
+	}
+	if force {
+		return nil
+	}
+	return now.TopicInUse(name)
+}
+
+// wants returns the value of a parameter of the query that is true or false.
+func (c *call) wants(name string) (bool, error) {
+	switch text := c.query.Get(name); text {
 	case "", "false":
 		return false, nil
 	case "true":
 		return true, nil
+	default:
+		return false, badField(name, "must be true or false, got %q", clip(text))
 	}
-	return false, badField("drop", "must be true or false, got %q", clip(text))
 }
 
 func (s *Server) hasNoJobs(ctx context.Context, name string) error {

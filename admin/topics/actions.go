@@ -136,7 +136,7 @@ func (h *Handler) dropOldSecret(c echo.Context, t *registry.Topic) error {
 	return h.Pages.Redirect(c, h.Pages.Below("/topics", t.Name))
 }
 
-// deleteTopic fails while the topic has jobs, unless they are to be deleted, too.
+// deleteTopic fails while schedules use the topic, or it has jobs, unless these are to be deleted, too.
 func (h *Handler) deleteTopic(c echo.Context, t *registry.Topic) error {
 	ctx := c.Request().Context()
 	stats, err := h.Queue.Stats(ctx, []string{t.Name})
@@ -148,11 +148,19 @@ func (h *Handler) deleteTopic(c echo.Context, t *registry.Topic) error {
 		h.Flashes.Add(c, "danger", "topic.has_jobs", t.Name, jobs)
 		return h.Pages.Redirect(c, h.Pages.Below("/topics", t.Name))
 	}
-	remove := func() error { return h.Registry.DeleteTopic(ctx, page.Actor(c), t.Name) }
-	if drop {
+	remove := func() error { return h.Registry.DeleteTopic(ctx, page.Actor(c), t.Name, false) }
+	h.Registry.Refresh(ctx)
+	err = h.Registry.Snapshot().TopicInUse(t.Name) // before any job is dropped
+	switch {
+	case err != nil:
+	case drop:
 		err = store.EndTopic(ctx, h.Queue, t.Name, remove)
-	} else {
+	default:
 		err = remove()
+	}
+	if errors.As(err, new(*registry.TopicInUseError)) {
+		h.Flashes.AddText(c, "danger", h.Texts.Explain(c, err))
+		return h.Pages.Redirect(c, h.Pages.Below("/topics", t.Name))
 	}
 	if err != nil {
 		return err

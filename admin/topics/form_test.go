@@ -1,6 +1,7 @@
 package topics_test
 
 import (
+	"context"
 	"net/http"
 	"regexp"
 	"slices"
@@ -98,6 +99,25 @@ func TestATopicIsRegisteredChangedAndDeleted(t *testing.T) {
 		s.Registry.Snapshot().Topics.Get("shop.mail") == nil {
 		t.Errorf("deleting with jobs: %s", body)
 	}
+	daily := registry.NewSchedule("daily")
+	daily.Topic, daily.Cron, daily.Body = "shop.mail", "@daily", []byte("1")
+	change := func(to *registry.Schedule) {
+		t.Helper()
+		_, err := s.Registry.ChangeSchedule(t.Context(), "me", "put", "daily",
+			func(*registry.Schedule) (*registry.Schedule, error) { return to, nil },
+			func(context.Context, *registry.Schedule, *registry.Schedule) error { return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	change(&daily)
+	if _, body := s.Post("/topics/shop.mail/delete", "drop", "on"); !strings.Contains(body, "has schedules: daily") {
+		t.Errorf("deleting with schedules: %s", body)
+	}
+	if _, err := q.Get(t.Context(), "shop.mail", "1"); err != nil {
+		t.Errorf("a refused deletion dropped the job: %v", err)
+	}
+	change(nil)
 	s.Post("/topics/shop.mail/delete", "drop", "on")
 	if _, err := q.Get(t.Context(), "shop.mail", "1"); err == nil ||
 		s.Registry.Snapshot().Topics.Get("shop.mail") != nil {

@@ -42,7 +42,7 @@ type Registry interface {
 	Refresh(ctx context.Context)
 	NoteProbe(ctx context.Context, actor, topic string) error
 	SetPauseReason(ctx context.Context, actor, topic, reason string) error
-	DeleteTopic(ctx context.Context, actor, name string, conditions ...registry.Condition) error
+	DeleteTopic(ctx context.Context, actor, name string, force bool, conditions ...registry.Condition) error
 }
 
 // Secrets replaces the secrets of topics. Two of them sign side by side until the older one is dropped.

@@ -169,7 +169,7 @@ func (ap *apply) remove(ctx context.Context, name string) error {
 	if ap.dryRun {
 		return nil
 	}
-	return deleteTopic(ctx, ap.api, name, ap.drop)
+	return deleteTopic(ctx, ap.api, name, client.TopicDeletion{Jobs: ap.drop})
 }
 
 // differences returns the fields in which the server's topic differs from the file's. Secrets in a file always count as

@@ -184,3 +184,18 @@ func TestATopicWithJobsIsDeletedOnlyWithThem(t *testing.T) {
 		t.Errorf("sent %q", sent)
 	}
 }
+
+func TestATopicWithSchedulesIsDeletedOnlyWithThem(t *testing.T) {
+	f := newFakeAPI(t)
+	f.topics["used"] = map[string]any{"name": "used"}
+	f.answers["DELETE /v1/topics/used"] = answer{409,
+		`{"status":409,"code":"topic_in_use","detail":"topic used has schedules: daily"}`}
+	got := f.wakecall(t, "", "topic", "delete", "used")
+	if got.code != 1 || !strings.Contains(got.err, "daily") || !strings.Contains(got.err, "delete --force") {
+		t.Errorf("code %d: %s", got.code, got.err)
+	}
+	f.answers["DELETE /v1/topics/used?drop=true&force=true"] = answer{204, ""}
+	if got := f.wakecall(t, "", "topic", "delete", "used", "--force", "--drop-jobs"); got.code != 0 {
+		t.Errorf("code %d: %s", got.code, got.err)
+	}
+}

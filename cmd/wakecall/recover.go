@@ -63,6 +63,9 @@ func recoveryTable(w io.Writer, r *reconcile.Report, dry bool) error {
 		add("dead jobs restored", r.Restored)
 	}
 	add("deleted again", r.Ended)
+	if r.Schedules > 0 {
+		add("schedules behind the journals", r.Schedules)
+	}
 	if r.Unknown > 0 {
 		add("skipped: topic not registered", r.Unknown)
 	}

@@ -97,7 +97,8 @@ func (p *program) tokenCreateCommand() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVar(&rights, "rights", nil, "`RIGHTS`, joined with commas: push, read, manage, consume, tokens")
+	flags.StringSliceVar(&rights, "rights", nil,
+		"`RIGHTS`, joined with commas: push, read, manage, consume, schedule, tokens")
 	flags.StringSliceVar(&topics, "topics", nil,
 		"topic `PATTERNS`, joined with commas, such as shop.*,order.close; * matches every topic")
 	flags.StringVar(&expires, "expires", "",

@@ -127,26 +127,30 @@ func topicYAML(w io.Writer, t client.Topic) error {
 }
 
 func (p *program) topicDeleteCommand() *cobra.Command {
-	drop := false
+	var with client.TopicDeletion
 	cmd := &cobra.Command{
 		Use: "delete TOPIC", Short: "delete a topic", Args: exactArgs("TOPIC"), ValidArgsFunction: p.completeTopics,
 		RunE: p.withClient(func(ctx context.Context, c *client.Client, args []string) error {
-			if err := deleteTopic(ctx, c, args[0], drop); err != nil {
+			if err := deleteTopic(ctx, c, args[0], with); err != nil {
 				return hintTopics(err)
 			}
 			return p.say(map[string]any{"topic": args[0], "deleted": true}, "deleted topic %s", printable.Line(args[0]))
 		}),
 	}
-	cmd.Flags().BoolVar(&drop, "drop-jobs", false, "also delete its jobs; a topic with jobs is not deleted otherwise")
+	cmd.Flags().BoolVar(&with.Jobs, "drop-jobs", false,
+		"also delete its jobs; a topic with jobs is not deleted otherwise")
+	cmd.Flags().BoolVar(&with.Schedules, "force", false,
+		"also delete the schedules that use it; a topic with schedules is not deleted otherwise")
 	return p.addClientFlags(cmd)
 }
 
-func deleteTopic(ctx context.Context, c *client.Client, name string, drop bool) error {
-	if drop {
-		return c.DropTopic(ctx, name)
-	}
-	err := c.DeleteTopic(ctx, name)
-	if errors.Is(err, client.ErrConflict) {
+func deleteTopic(ctx context.Context, c *client.Client, name string, with client.TopicDeletion) error {
+	err := c.DeleteTopicWith(ctx, name, with)
+	refused, _ := errors.AsType[*client.Error](err)
+	switch {
+	case refused != nil && refused.Code == client.CodeTopicInUse:
+		return fmt.Errorf("%w. `wakecall topic delete --force` deletes them too", err)
+	case errors.Is(err, client.ErrConflict):
 		return fmt.Errorf("%w. --drop-jobs deletes them too", err)
 	}
 	return err

@@ -23,32 +23,37 @@ const timeForm = "2006-01-02T15:04:05.000Z"
 
 // requestWire is the JSON of a RequestLine. Times are in Unix milliseconds, durations in seconds.
 type requestWire struct {
-	TS          string    `json:"ts"`
-	Op          Op        `json:"op,omitzero"`
-	Topic       string    `json:"topic,omitzero"`
-	ID          string    `json:"id,omitzero"`
-	Shard       string    `json:"shard,omitzero"`
-	Revision    int64     `json:"rev,omitzero"`
-	DueAt       int64     `json:"due_at,omitzero"`
-	CreatedAt   int64     `json:"created_at,omitzero"`
-	ChangedAt   int64     `json:"changed_at,omitzero"`
-	Priority    string    `json:"priority,omitzero"`
-	Order       *uint32   `json:"order,omitzero"`
-	TTR         float64   `json:"ttr,omitzero"`
-	MaxAttempts int       `json:"max_attempts,omitzero"`
-	ContentType string    `json:"content_type,omitzero"`
-	ExpiresAt   int64     `json:"expires_at,omitzero"`
-	TTL         float64   `json:"ttl,omitzero"`
-	Headers     pairs     `json:"headers,omitzero"`
-	Retry       []float64 `json:"retry,omitzero"`
-	Delay       float64   `json:"delay,omitzero"`
-	Group       string    `json:"group,omitzero"`
-	Topics      string    `json:"topics,omitzero"`
-	Bucket      int       `json:"bucket,omitzero"`
-	Via         string    `json:"via,omitzero"`
-	By          string    `json:"by,omitzero"`
-	Body        *string   `json:"body,omitzero"`
-	Body64      []byte    `json:"body_b64,omitzero"` // a body that is not UTF-8
+	TS          string         `json:"ts"`
+	Op          Op             `json:"op,omitzero"`
+	Topic       string         `json:"topic,omitzero"`
+	ID          string         `json:"id,omitzero"`
+	Shard       string         `json:"shard,omitzero"`
+	Revision    int64          `json:"rev,omitzero"`
+	DueAt       int64          `json:"due_at,omitzero"`
+	CreatedAt   int64          `json:"created_at,omitzero"`
+	ChangedAt   int64          `json:"changed_at,omitzero"`
+	Priority    string         `json:"priority,omitzero"`
+	Order       *uint32        `json:"order,omitzero"`
+	TTR         float64        `json:"ttr,omitzero"`
+	MaxAttempts int            `json:"max_attempts,omitzero"`
+	ContentType string         `json:"content_type,omitzero"`
+	ExpiresAt   int64          `json:"expires_at,omitzero"`
+	TTL         float64        `json:"ttl,omitzero"`
+	Headers     pairs          `json:"headers,omitzero"`
+	Retry       []float64      `json:"retry,omitzero"`
+	Delay       float64        `json:"delay,omitzero"`
+	Group       string         `json:"group,omitzero"`
+	Topics      string         `json:"topics,omitzero"`
+	Bucket      int            `json:"bucket,omitzero"`
+	Schedule    string         `json:"schedule,omitzero"`
+	For         int64          `json:"for,omitzero"`
+	Definition  int64          `json:"definition,omitzero"`
+	Last        jsontext.Value `json:"last,omitzero"`
+	LeftOut     map[string]int `json:"left_out,omitzero"`
+	Via         string         `json:"via,omitzero"`
+	By          string         `json:"by,omitzero"`
+	Body        *string        `json:"body,omitzero"`
+	Body64      []byte         `json:"body_b64,omitzero"` // a body that is not UTF-8
 }
 
 func (l *RequestLine) append(b []byte, now time.Time) ([]byte, error) {
@@ -59,6 +64,7 @@ func (l *RequestLine) append(b []byte, now time.Time) ([]byte, error) {
 		ContentType: l.ContentType,
 		ExpiresAt:   millisOf(l.ExpiresAt), TTL: l.TTL.Seconds(), Headers: pairsOf(l.Headers), Delay: l.Delay.Seconds(),
 		Group: l.Group, Topics: l.Topics, Bucket: l.Bucket, Via: l.Via, By: l.By,
+		Schedule: l.Schedule, For: millisOf(l.For), Definition: l.Definition, Last: l.Last, LeftOut: l.LeftOut,
 	}
 	for _, d := range l.Retry {
 		w.Retry = append(w.Retry, d.Seconds())
@@ -91,6 +97,8 @@ type attemptWire struct {
 	Revision  int64   `json:"rev,omitzero"`
 	Process   string  `json:"process,omitzero"`
 	Result    string  `json:"result,omitzero"`
+	Schedule  string  `json:"schedule,omitzero"`
+	For       int64   `json:"for,omitzero"`
 }
 
 func (l *AttemptLine) append(b []byte, now time.Time, process string) ([]byte, error) {
@@ -98,7 +106,7 @@ func (l *AttemptLine) append(b []byte, now time.Time, process string) ([]byte, e
 		TS: stampOf(l.TS, now), Topic: l.Topic, ID: l.ID, CreatedAt: millisOf(l.CreatedAt), N: l.N,
 		StartedAt: millisOf(l.StartedAt), TookMS: float64(l.Took) / float64(time.Millisecond), Status: l.Status,
 		Outcome: l.Outcome, Reason: l.Reason, Error: l.Error, Shard: l.Shard, Revision: l.Revision,
-		Process: cmp.Or(l.Process, process), Result: l.Result,
+		Process: cmp.Or(l.Process, process), Result: l.Result, Schedule: l.Schedule, For: millisOf(l.For),
 	})
 }
 

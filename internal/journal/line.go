@@ -1,6 +1,10 @@
 package journal
 
-import "time"
+import (
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
 
 // Op is the operation of a request.
 type Op string
@@ -14,15 +18,16 @@ const (
 	// that job, if the line of the first push could not be written.
 	OpDuplicate Op = "duplicate"
 	OpDelete    Op = "delete"
-	OpRun       Op = "run"     // made due now
-	OpRedrive   Op = "redrive" // dead jobs made ready again
-	OpDrop      Op = "drop"    // dead jobs deleted
-	OpClear     Op = "clear"   // all jobs of a topic deleted
-	OpMove      Op = "move"    // stored in another shard, as it was then
-	OpLeave     Op = "leave"   // removed from a shard, since another one has the job
-	OpCancel    Op = "cancel"  // the waiting and dead jobs of a group deleted that belong to Topics, in one bucket
-	OpClose     Op = "close"   // a group closed for Topics until DueAt, in one bucket
-	OpSpool     Op = "spool"   // a push accepted while no shard was up; an OpPush follows when a shard has it
+	OpRun       Op = "run"      // made due now
+	OpRedrive   Op = "redrive"  // dead jobs made ready again
+	OpDrop      Op = "drop"     // dead jobs deleted
+	OpClear     Op = "clear"    // all jobs of a topic deleted
+	OpMove      Op = "move"     // stored in another shard, as it was then
+	OpLeave     Op = "leave"    // removed from a shard, since another one has the job
+	OpCancel    Op = "cancel"   // the waiting and dead jobs of a group deleted that belong to Topics, in one bucket
+	OpClose     Op = "close"    // a group closed for Topics until DueAt, in one bucket
+	OpSchedule  Op = "schedule" // the state of a schedule after a change, in one bucket
+	OpSpool     Op = "spool"    // a push accepted while no shard was up; an OpPush follows when a shard has it
 )
 
 // Outcome is the result of an attempt.
@@ -59,7 +64,12 @@ type RequestLine struct {
 	Retry       []time.Duration   // waits of the job, in milliseconds
 	Group       string            // of the job
 	Topics      string            // of cancel and close: patterns, separated by spaces
-	Bucket      int               // of cancel and close
+	Bucket      int               // of cancel, close and schedule
+	Schedule    string            // of an occurrence and of schedule: the schedule's name
+	For         time.Time         // nominal time of the occurrence; of schedule: all up to it are decided
+	Definition  int64             // of schedule: the definition's revision; 0: the schedule was removed
+	Last        jsontext.Value    // of schedule: its last occurrences as JSON
+	LeftOut     map[string]int    // of schedule: how many were left out, by reason
 	Body        []byte            // byte for byte; nil: none, or unchanged
 	Via         string            // the protocol of the request; empty: the API
 	By          string            // who changed the job: user/NAME or token:NAME; empty: not recorded
@@ -82,6 +92,8 @@ type AttemptLine struct {
 	Shard     string
 	Revision  int64  // of a job's death, of a delivery's reservation, or of the end of a worker's lease
 	Result    string // JSON: the result in a worker's ack
+	Schedule  string // of an occurrence that has ended
+	For       time.Time
 	Process   string // empty: Options.Process
 }
 

@@ -93,6 +93,13 @@ func TestRequestLineRoundTrip(t *testing.T) {
 			want.ExpiresAt, want.Headers = instants().Draw(t, "expires"), map[string]string{name: value, "ts": value}
 			want.Order = new(rapid.Uint32().Draw(t, "order"))
 			want.Retry = []time.Duration{durations(time.Microsecond).Draw(t, "wait")}
+			want.Schedule, want.For = hostileText().Draw(t, "schedule"), instants().Draw(t, "for")
+			want.Definition, want.LeftOut = rapid.Int64().Draw(t, "definition"), map[string]int{"late": 1}
+			last, err := json.Marshal([]string{value})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want.Last = last
 		}
 		if rapid.Bool().Draw(t, "has body") {
 			want.Body = []byte(hostileText().Draw(t, "body"))
@@ -103,11 +110,31 @@ func TestRequestLineRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}
-		valid(&want.Topic, &want.ID, &want.Shard, &want.ContentType)
+		valid(&want.Topic, &want.ID, &want.Shard, &want.ContentType, &want.Schedule)
+		if want.Last != nil && !jsonEqual(got.Last, want.Last) {
+			t.Fatalf("last %q, want %q", got.Last, want.Last)
+		}
+		got.Last = want.Last
 		if !reflect.DeepEqual(got, want) {
 			t.Fatalf("%q is read as\n%#v\nwant\n%#v", line, got, want)
 		}
 	})
+}
+
+func jsonEqual(a, b []byte) bool {
+	var x, y any
+	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
+}
+
+// TestWhatIsOfNoScheduleHasNoFieldsForIt: other lines are as short as before.
+func TestWhatIsOfNoScheduleHasNoFieldsForIt(t *testing.T) {
+	request := written((&RequestLine{Op: OpPush, ID: "x"}).append(nil, noon))
+	attempt := written((&AttemptLine{ID: "x"}).append(nil, noon, "p"))
+	for _, field := range []string{"schedule", "for", "definition", "last", "left_out"} {
+		if line := string(request) + string(attempt); strings.Contains(line, `"`+field+`"`) {
+			t.Errorf("%s in %s", field, line)
+		}
+	}
 }
 
 func TestHeadersThatAreNotUTF8AreWritten(t *testing.T) {
@@ -127,12 +154,14 @@ func TestAttemptLineRoundTrip(t *testing.T) {
 			Status:  rapid.Int().Draw(t, "status"),
 			Outcome: Expired, Reason: hostileText().Draw(t, "reason"), Error: hostileText().Draw(t, "error"),
 			Shard: hostileText().Draw(t, "shard"), Process: "p" + hostileText().Draw(t, "process"),
-			Result: hostileText().Draw(t, "result"),
+			Result: hostileText().Draw(t, "result"), Schedule: hostileText().Draw(t, "schedule"),
+			For: instants().Draw(t, "for"),
 		}
 		line := written(want.append(nil, noon, "other"))
 		checkLine(t, line)
 		got, err := readAttempt(line)
-		valid(&want.Topic, &want.ID, &want.Reason, &want.Error, &want.Shard, &want.Process, &want.Result)
+		valid(&want.Topic, &want.ID, &want.Reason, &want.Error, &want.Shard, &want.Process, &want.Result,
+			&want.Schedule)
 		if err != nil || got != want {
 			t.Fatalf("%q is read as\n%#v (%v)\nwant\n%#v", line, got, err, want)
 		}

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -57,6 +58,9 @@ const (
 	EntryCleared   EntryKind = "cleared"   // all jobs of Job.Topic
 	EntryCancelled EntryKind = "cancelled" // the waiting and dead jobs of Job.Group; Job.Topic has topic patterns
 	EntryClosed    EntryKind = "closed"    // Job.Group, for the patterns in Job.Topic until Job.DueAt
+	EntryCursor    EntryKind = "cursor"    // the state of a schedule, in Schedule
+	EntryMoved     EntryKind = "moved"     // as EntryCursor, from a shard that is no longer in use
+	EntryFired     EntryKind = "fired"     // an occurrence of Job.Schedule at Job.For was pushed
 )
 
 // Entry is a line of a journal for Replay.
@@ -64,6 +68,8 @@ type Entry struct {
 	Kind     EntryKind
 	Revision int64
 	Job      store.Job // Topic, ID and CreatedAt; more by Kind
+	Schedule *store.ScheduleChange
+	Gone     time.Time // of EntryCursor: occurrences up to here are of an earlier schedule of its name
 }
 
 // Effect says what replaying an entry did.
@@ -210,6 +216,12 @@ func replayEntries(
 
 func appendEntry(args []any, e *Entry) []any {
 	j := &e.Job
+	switch e.Kind {
+	case EntryCursor, EntryMoved:
+		return appendCursor(args, e)
+	case EntryFired:
+		return append(args, string(e.Kind), e.Revision, j.Topic, j.Schedule, "", "", "", j.For.UnixMilli(), "", 0)
+	}
 	var record, long []byte
 	var attempts []store.Attempt
 	created, died, reason := "", "", ""
@@ -218,6 +230,8 @@ func appendEntry(args []any, e *Entry) []any {
 	}
 	if e.Kind == EntryStored || e.Kind == EntryAdopted {
 		record, long = store.RecordOf(j)
+	} else {
+		record = []byte(j.Schedule)
 	}
 	if e.Kind == EntryDied || j.State == store.Dead {
 		died, reason, attempts = strconv.FormatInt(j.DeadAt.UnixMilli(), 10), store.Escape(j.DeadReason), j.History
@@ -228,6 +242,17 @@ func appendEntry(args []any, e *Entry) []any {
 	}
 	args = append(args, string(e.Kind), e.Revision, j.Topic, id, created, record, long, died, reason)
 	return store.AppendAttempts(args, attempts)
+}
+
+func appendCursor(args []any, e *Entry) []any {
+	c := e.Schedule
+	last, _ := json.Marshal(append([]store.Occurrence{}, c.Last...)) // texts and numbers: cannot fail
+	args = append(args, string(e.Kind), e.Revision, c.Topic, c.Name, c.Rev, last, "", c.At.UnixMilli(),
+		max(0, e.Gone.UnixMilli()), 2*len(c.LeftOut))
+	for reason, n := range c.LeftOut {
+		args = append(args, reason, n)
+	}
+	return args
 }
 
 // ErrOtherComparison means that a comparison has ended, or that another one has begun: the host must attend again.

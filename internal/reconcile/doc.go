@@ -16,6 +16,7 @@
 //	delete, drop, leave                 the job is removed
 //	clear                               the topic's jobs up to that revision are removed
 //	delivered                           the job is removed, unless it was changed since it was reserved
+//	schedule                            the schedule has that state, or is removed
 //	dead                                the job is dead, with its last attempt
 //
 // No clock is involved, neither to order lines nor to find where to begin to read: each host stores in the data how far

@@ -64,9 +64,10 @@ func newHostOf(t *testing.T, url string, timeout time.Duration) *host {
 			}
 			return Recorder{Journal: h.journal}.Accepted(pushes, results)
 		},
-		Changed: Recorder{Journal: h.journal}.Changed,
-		Grouped: Recorder{Journal: h.journal}.Grouped,
-		Ended:   Recorder{Journal: h.journal}.Ended,
+		Changed:   Recorder{Journal: h.journal}.Changed,
+		Grouped:   Recorder{Journal: h.journal}.Grouped,
+		Scheduled: Recorder{Journal: h.journal}.Scheduled,
+		Ended:     Recorder{Journal: h.journal}.Ended,
 	})
 	t.Cleanup(func() { _, _ = h.queue.Close(), h.journal.Close() })
 	if err := h.queue.Shards.Set([]store.ShardConfig{{Name: "a", URL: url, State: "active"}}); err != nil {

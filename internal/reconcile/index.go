@@ -36,15 +36,16 @@ var errTooMany = errors.New("more jobs than one pass can track")
 type index struct {
 	part, parts uint64
 	jobs        map[key]latest
-	cleared     map[string]int64             // topic → revision
-	groups      map[string][]*line           // by group: the last lines about it
-	groupLines  int                          // in groups
+	cleared     map[string]int64   // topic → revision
+	groups      map[string][]*line // by group: the last lines about it
+	groupLines  int                // in groups and cursors
+	cursors     map[cursorKey]*cursorLines
 	deaths      map[key]*journal.AttemptLine // of jobs that are dead
 }
 
 func newIndex(part, parts int) *index {
 	return &index{part: uint64(part), parts: uint64(parts), jobs: map[key]latest{}, cleared: map[string]int64{},
-		groups: map[string][]*line{}, deaths: map[key]*journal.AttemptLine{}}
+		groups: map[string][]*line{}, cursors: map[cursorKey]*cursorLines{}, deaths: map[key]*journal.AttemptLine{}}
 }
 
 func (f *index) mine(l *line) bool { return l.key[0]%f.parts == f.part }
@@ -62,8 +63,11 @@ func (f *index) add(l *line) error {
 	if !f.mine(l) {
 		return nil
 	}
-	if l.ofGroup() {
+	switch {
+	case l.ofGroup():
 		return f.addGroup(l)
+	case l.kind == EntryCursor:
+		return f.addCursor(l)
 	}
 	j := f.jobs[l.key]
 	switch {
@@ -139,7 +143,7 @@ func (j *latest) ended() bool { return j.state() == deleted || j.state() == deli
 func (f *index) decides(l *line) bool {
 	j := f.jobs[l.key]
 	switch l.kind {
-	case EntryCleared, EntryCancelled, EntryClosed:
+	case EntryCleared, EntryCancelled, EntryClosed, EntryCursor:
 		return false // are replayed before all others
 	case EntryStored:
 		return j.content == l.revision && !j.ended() && l.revision > f.cleared[l.topic]

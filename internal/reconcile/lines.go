@@ -5,6 +5,8 @@ import (
 	"errors"
 	"iter"
 	"net/http"
+	"strings"
+	"time"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -36,17 +38,20 @@ var requestKinds = map[journal.Op]EntryKind{
 	journal.OpMove: EntryStored, journal.OpChange: EntryStored, journal.OpRun: EntryStored,
 	journal.OpRedrive: EntryStored, journal.OpDelete: EntryDeleted, journal.OpDrop: EntryDeleted,
 	journal.OpLeave: EntryDeleted, journal.OpClear: EntryCleared,
-	journal.OpCancel: EntryCancelled, journal.OpClose: EntryClosed,
+	journal.OpCancel: EntryCancelled, journal.OpClose: EntryClosed, journal.OpSchedule: EntryCursor,
 }
 
 // lineOfRequest converts a request; ok is false for lines that do not concern jobs in shards.
 func lineOfRequest(r *journal.RequestLine) (l line, ok bool) {
 	kind := requestKinds[r.Op]
 	l = line{kind: kind, topic: r.Topic, shard: r.Shard, key: keyOf(r.Topic, r.ID), revision: r.Revision, request: r}
-	if l.ofGroup() {
+	switch {
+	case l.ofGroup():
 		l.key = keyOf("", r.Group)
+	case kind == EntryCursor:
+		l.key = keyOf("@", r.Schedule)
 	}
-	return l, kind != "" && r.Revision != 0 && (r.ID != "" || kind == EntryCleared || l.ofGroup())
+	return l, kind != "" && r.Revision != 0 && (r.ID != "" || kind == EntryCleared || l.namesBucket())
 }
 
 var attemptKinds = map[journal.Outcome]EntryKind{
@@ -63,6 +68,23 @@ func lineOfAttempt(a *journal.AttemptLine) (l line, ok bool) {
 
 // ofGroup reports whether a line is about a group in one bucket, and not about a topic's jobs.
 func (l *line) ofGroup() bool { return l.kind == EntryCancelled || l.kind == EntryClosed }
+
+// namesBucket reports whether a line is about something else than jobs, in one bucket.
+func (l *line) namesBucket() bool { return l.ofGroup() || l.kind == EntryCursor }
+
+// occurrence returns which occurrence a line tells to have been pushed; ok is false for other jobs, for jobs that were
+// pushed by hand beside the cursor, and for those that were pushed before their time.
+func (l *line) occurrence() (schedule string, at time.Time, ok bool) {
+	var id string
+	var created time.Time
+	switch {
+	case l.attempt != nil:
+		schedule, at, id, created = l.attempt.Schedule, l.attempt.For, l.attempt.ID, l.attempt.CreatedAt
+	case l.request != nil:
+		schedule, at, id, created = l.request.Schedule, l.request.For, l.request.ID, l.request.CreatedAt
+	}
+	return schedule, at, schedule != "" && strings.HasPrefix(id, schedule+"@") && !at.After(created)
+}
 
 // selection selects the lines to read from one or several journals.
 type selection struct {
@@ -118,7 +140,7 @@ func entryOf(l *line) Entry {
 	switch {
 	case l.attempt != nil:
 		a := l.attempt
-		e.Job = store.Job{Topic: a.Topic, ID: a.ID, CreatedAt: a.CreatedAt}
+		e.Job = store.Job{Topic: a.Topic, ID: a.ID, CreatedAt: a.CreatedAt, Schedule: a.Schedule, For: a.For}
 		if l.kind == EntryDied {
 			died(&e.Job, a)
 		}
@@ -127,7 +149,8 @@ func entryOf(l *line) Entry {
 		e.Job = store.Job{
 			Topic: r.Topic, ID: r.ID, Body: r.Body, ContentType: r.ContentType, Priority: priorityOf(r), Order: r.Order,
 			TTR: r.TTR, MaxAttempts: r.MaxAttempts, CreatedAt: r.CreatedAt, DueAt: r.DueAt,
-			ExpiresAt: r.ExpiresAt, Headers: r.Headers, Retry: r.Retry, Group: r.Group,
+			ExpiresAt: r.ExpiresAt, Headers: r.Headers, Retry: r.Retry, Group: r.Group, Schedule: r.Schedule,
+			For: r.For,
 		}
 	case l.ofGroup():
 		e.Job = store.Job{Topic: l.request.Topics, Group: l.request.Group, DueAt: l.request.DueAt}

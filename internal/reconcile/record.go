@@ -1,6 +1,8 @@
 package reconcile
 
 import (
+	"encoding/json"
+
 	"github.com/wakecall/wakecall/internal/journal"
 	"github.com/wakecall/wakecall/internal/store"
 )
@@ -34,6 +36,18 @@ func (r Recorder) Grouped(c store.GroupChange) error {
 	return r.Journal.Requests([]journal.RequestLine{{
 		Op: op, Group: c.Group, Topics: c.Topics, Shard: c.Shard, Bucket: c.Bucket, Revision: c.Revision,
 		DueAt: c.Until, Via: c.Via, By: c.By,
+	}})
+}
+
+// Scheduled records a change of a schedule's cursor.
+func (r Recorder) Scheduled(c store.ScheduleChange) error {
+	var last []byte
+	if len(c.Last) > 0 {
+		last, _ = json.Marshal(c.Last) // texts and numbers: cannot fail
+	}
+	return r.Journal.Requests([]journal.RequestLine{{
+		Op: journal.OpSchedule, Schedule: c.Name, Topic: c.Topic, Shard: c.Shard, Bucket: c.Bucket,
+		Revision: c.Revision, Definition: c.Rev, For: c.At, Last: last, LeftOut: c.LeftOut,
 	}})
 }
 
@@ -92,6 +106,6 @@ func lineOf(op journal.Op, j *store.Job) journal.RequestLine {
 		Op: op, Topic: j.Topic, ID: j.ID, Shard: j.Shard, Revision: j.Revision, DueAt: j.DueAt, CreatedAt: j.CreatedAt,
 		ChangedAt: j.ChangedAt, Priority: j.Priority.String(), Order: j.Order, TTR: j.TTR, MaxAttempts: j.MaxAttempts,
 		ContentType: j.ContentType, Body: j.Body, ExpiresAt: j.ExpiresAt, Headers: j.Headers, Retry: j.Retry,
-		Group: j.Group, Via: j.Via, By: j.By,
+		Group: j.Group, Schedule: j.Schedule, For: j.For, Via: j.Via, By: j.By,
 	}
 }

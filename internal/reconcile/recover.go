@@ -96,7 +96,7 @@ func isOf(l *line, s *store.Shard) bool { return slices.Contains(namesOf(s), l.s
 
 // isIn reports whether a line concerns a bucket.
 func (l *line) isIn(b *store.Bucket) bool {
-	if l.ofGroup() {
+	if l.namesBucket() {
 		return isOf(l, b.Shard()) && l.request.Bucket == b.Number()
 	}
 	return isOf(l, b.Shard()) && b.Shard().BucketOf(l.topic) == b
@@ -118,5 +118,6 @@ func (r *Report) add(o *Report) {
 	r.Ended += o.Ended
 	r.Changed += o.Changed
 	r.Restored += o.Restored
+	r.Schedules += o.Schedules
 	r.Torn = max(r.Torn, o.Torn)
 }

@@ -19,22 +19,23 @@ type Report struct {
 	Deleted   int `json:"deleted"`
 	Missing   int `json:"missing"` // or stored with an older content
 
-	Pushed   int `json:"pushed"`   // missing jobs that were stored again
-	Unknown  int `json:"unknown"`  // missing jobs that were left out: their topic is no longer registered
-	Failed   int `json:"failed"`   // spooled pushes that were refused
-	Refused  int `json:"refused"`  // spooled pushes into a group that was closed meanwhile
-	Ended    int `json:"ended"`    // existing jobs that had ended: deleted
-	Changed  int `json:"changed"`  // changed again, or ready again
-	Restored int `json:"restored"` // dead again, and visible
-	Torn     int `json:"torn"`     // lines of the journal that cannot be read
+	Pushed    int `json:"pushed"`    // missing jobs that were stored again
+	Unknown   int `json:"unknown"`   // missing jobs that were left out: their topic is no longer registered
+	Failed    int `json:"failed"`    // spooled pushes that were refused
+	Refused   int `json:"refused"`   // spooled pushes into a group that was closed meanwhile
+	Ended     int `json:"ended"`     // existing jobs that had ended: deleted
+	Changed   int `json:"changed"`   // changed again, or ready again
+	Restored  int `json:"restored"`  // dead again, and visible
+	Schedules int `json:"schedules"` // whose cursors were behind the journals
+	Torn      int `json:"torn"`      // lines of the journal that cannot be read
 }
 
 // Quiet reports whether nothing had to be done.
-func (r *Report) Quiet() bool { return r.Missing+r.Ended+r.Changed+r.Restored == 0 }
+func (r *Report) Quiet() bool { return r.Missing+r.Ended+r.Changed+r.Restored+r.Schedules == 0 }
 
 func (r *Report) String() string {
-	return fmt.Sprintf("%d jobs pushed again, %d deleted again, %d changed again, %d dead again; %d unreadable lines",
-		r.Pushed, r.Ended, r.Changed, r.Restored, r.Torn)
+	return fmt.Sprintf("%d jobs pushed again, %d deleted again, %d changed again, %d dead again; %d schedules set; "+
+		"%d unreadable lines", r.Pushed, r.Ended, r.Changed, r.Restored, r.Schedules, r.Torn)
 }
 
 // count adds the effect of replaying an entry. In a dry run nothing counts as done.
@@ -42,6 +43,12 @@ func (r *Report) count(e *Entry, effect Effect, dry bool) {
 	n := 1
 	if dry {
 		n = 0
+	}
+	if e.Kind == EntryCursor || e.Kind == EntryMoved || e.Kind == EntryFired {
+		if effect != EffectNone {
+			r.Schedules++
+		}
+		return
 	}
 	isDead := e.Job.State == store.Dead
 	switch effect {
@@ -110,7 +117,8 @@ func replay(ctx context.Context, s *selection, t *target, r *Report) error {
 		err := round(ctx, s, newIndex(part, parts), r)
 		if errors.Is(err, errTooMany) {
 			part, parts = -1, 4*parts
-			*r = Report{Pushed: r.Pushed, Ended: r.Ended, Changed: r.Changed, Restored: r.Restored} // these stay done
+			*r = Report{Pushed: r.Pushed, Ended: r.Ended, Changed: r.Changed, Restored: r.Restored,
+				Schedules: r.Schedules} // these stay done
 			continue
 		}
 		if err != nil {
@@ -147,7 +155,8 @@ func (t *target) replayOnce(ctx context.Context, s *selection, f *index, r *Repo
 	}
 	r.Torn = max(r.Torn, torn)
 	r.countJobs(f)
-	p := &pass{ctx: ctx, target: t, index: f, report: r, batches: map[*store.Bucket][]Entry{}}
+	p := &pass{ctx: ctx, target: t, index: f, report: r, batches: map[*store.Bucket][]Entry{},
+		fired: map[firedKey]time.Time{}}
 	return p.run(s)
 }
 
@@ -158,6 +167,7 @@ type pass struct {
 	index   *index
 	report  *Report
 	batches map[*store.Bucket][]Entry // by bucket
+	fired   map[firedKey]time.Time    // up to when occurrences were pushed
 }
 
 func (p *pass) run(s *selection) error {
@@ -177,10 +187,16 @@ func (p *pass) run(s *selection) error {
 			}
 		}
 	}
+	for _, c := range p.index.cursors {
+		if err := p.addCursor(c); err != nil {
+			return err
+		}
+	}
 	err := s.each(p.ctx, new(int), func(l *line) error {
 		if l.kind != EntryCleared && !p.index.mine(l) {
 			return nil
 		}
+		p.noteFired(l)
 		if !p.index.decides(l) {
 			return nil
 		}
@@ -210,6 +226,9 @@ func (p *pass) run(s *selection) error {
 		}
 		return p.add(e)
 	})
+	if err == nil {
+		err = p.addFired()
+	}
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ func TestAuditIsPruned(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		r := open(t, Options{DSN: dsn, AuditKeep: time.Hour})
 		put(t, r, topic("deleted"))
-		if err := r.DeleteTopic(t.Context(), "me", "deleted"); err != nil {
+		if err := r.DeleteTopic(t.Context(), "me", "deleted", false); err != nil {
 			t.Fatal(err)
 		}
 		for i := range 3 * pruned {

@@ -93,7 +93,10 @@ func TestWhatChangedIsAllThatChanged(t *testing.T) {
 						rt.Fatal(err)
 					}
 				},
-				"delete": func(*rapid.T) { r, name := at(); _ = r.DeleteTopic(ctx, "me", name) },
+				"delete": func(rt *rapid.T) {
+					r, name := at()
+					_ = r.DeleteTopic(ctx, "me", name, rapid.Bool().Draw(rt, "force"))
+				},
 				"pause": func(rt *rapid.T) {
 					r,
 						name := at()
@@ -180,7 +183,7 @@ func TestOnlyWhatChangedIsRead(t *testing.T) {
 		x := topic("t3")
 		x.Title = "other"
 		put(t, writer, x)
-		if err := writer.DeleteTopic(t.Context(), "me", "t4"); err != nil {
+		if err := writer.DeleteTopic(t.Context(), "me", "t4", false); err != nil {
 			t.Fatal(err)
 		}
 		if err := r.follow(t.Context()); err != nil || r.Snapshot().Topics.Get("t3").Title != "other" ||

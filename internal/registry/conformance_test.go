@@ -46,11 +46,11 @@ func TestTopics(t *testing.T) {
 			!got.UpdatedAt.After(created) {
 			t.Errorf("after the second put: %+v", got)
 		}
-		if err := r.DeleteTopic(t.Context(), "me", "shop.close"); err != nil ||
+		if err := r.DeleteTopic(t.Context(), "me", "shop.close", false); err != nil ||
 			r.Snapshot().Topics.Get("shop.close") != nil {
 			t.Errorf("delete: %v", err)
 		}
-		if err := r.DeleteTopic(t.Context(), "me", "shop.close"); !errors.Is(err, ErrNoTopic) ||
+		if err := r.DeleteTopic(t.Context(), "me", "shop.close", false); !errors.Is(err, ErrNoTopic) ||
 			!strings.Contains(err.Error(), "shop.close") {
 			t.Errorf("delete of an unknown topic: %v", err)
 		}
@@ -118,7 +118,7 @@ func TestAudit(t *testing.T) {
 		if _, err := r.PutTopic(t.Context(), "you", x); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.DeleteTopic(t.Context(), strings.Repeat("long ", 100), "shop.close"); err != nil {
+		if err := r.DeleteTopic(t.Context(), strings.Repeat("long ", 100), "shop.close", false); err != nil {
 			t.Fatal(err)
 		}
 		shard := Shard{Name: "s", URL: "redis://:hidden@h:2", State: ShardDraining}

@@ -328,7 +328,7 @@ func TestADamagedTopicStaysAsItWas(t *testing.T) {
 			t.Errorf("topics %v, up %v", s.Topics, r.Up())
 		}
 		put(t, r, topic("a")) // repairs it
-		if err := r.DeleteTopic(t.Context(), "me", "a"); err != nil {
+		if err := r.DeleteTopic(t.Context(), "me", "a", false); err != nil {
 			t.Error(err)
 		}
 	})

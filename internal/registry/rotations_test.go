@@ -80,7 +80,7 @@ func TestANewSecretAndTheEndOfTheOldAreOneStep(t *testing.T) {
 		if err := r.SetRotation(ctx, "me", "t", time.Now().Add(time.Hour)); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.DeleteTopic(ctx, "me", "t"); err != nil {
+		if err := r.DeleteTopic(ctx, "me", "t", false); err != nil {
 			t.Fatal(err)
 		}
 		if until, err := r.Rotation(ctx, "t"); err != nil || !until.IsZero() {

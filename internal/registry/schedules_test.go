@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -307,4 +308,78 @@ func TestTheAuditTrailOfASchedule(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestDeletingATopicWithSchedules(t *testing.T) {
+	for name, c := range map[string]struct {
+		schedules []string // their topics
+		delete    string
+		refused   []string // the schedules that are named; the others stay
+	}{
+		"one":                  {[]string{"t", "u"}, "t", []string{"s0"}},
+		"none":                 {[]string{"u"}, "t", nil},
+		"of a namespace":       {[]string{"q.a", "q.b", "q.own", "qq", "q.sub.c"}, "q.*", []string{"s0", "s1"}},
+		"its own row":          {[]string{"q.a", "q.own"}, "q.own", []string{"s1"}},
+		"an inner namespace":   {[]string{"q.sub.c", "q.a"}, "q.sub.*", []string{"s0"}},
+		"no topic of the name": {[]string{"q.a"}, "t", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+				r := open(t, Options{DSN: dsn})
+				for _, name := range []string{"t", "u", "qq", "q.own"} {
+					put(t, r, topic(name))
+				}
+				for _, name := range []string{"q.*", "q.sub.*"} {
+					x := NewTopic(name)
+					x.Delivery = DeliveryPull
+					put(t, r, x)
+				}
+				for i, topic := range c.schedules {
+					putSchedule(t, r, daily(fmt.Sprint("s", i), topic))
+				}
+				snapshotSays := r.Snapshot().TopicInUse(c.delete)
+				err := r.DeleteTopic(t.Context(), "me", c.delete, false)
+				var used *TopicInUseError
+				if errors.As(err, &used) != (c.refused != nil) || !reflect.DeepEqual(err, snapshotSays) ||
+					used != nil && (!slices.Equal(used.Schedules, c.refused) || used.Topic != c.delete) {
+					t.Fatalf("%v; by the snapshot: %v; want %v", err, snapshotSays, c.refused)
+				}
+				if c.refused == nil {
+					return
+				}
+				if s := r.Snapshot(); s.Topics.Get(c.delete) == nil || s.Schedules.Len() != len(c.schedules) {
+					t.Fatal("a refused deletion changed something")
+				}
+				if err := r.DeleteTopic(t.Context(), "me", c.delete, true); err != nil {
+					t.Fatal(err)
+				}
+				s := r.Snapshot()
+				for i := range c.schedules {
+					name := fmt.Sprint("s", i)
+					trail, err := r.Audit(t.Context(), AuditFilter{Object: "schedule/" + name, Action: "delete"})
+					gone := slices.Contains(c.refused, name)
+					if err != nil || (s.Schedules.Get(name) == nil) != gone || (len(trail) == 1) != gone {
+						t.Errorf("schedule %s: %+v, %d deletions in the trail, %v", name, s.Schedules.Get(name), len(trail), err)
+					}
+				}
+				if s.Topics.Get(c.delete) != nil || !sameState(s, full(t, r)) {
+					t.Errorf("it sees %v, %v", s.Topics.Names(), s.Schedules.Names())
+				}
+			})
+		})
+	}
+}
+
+func TestATopicInUseNamesItsSchedules(t *testing.T) {
+	t.Parallel()
+	names := strings.Fields("a b c d e f g h i j k l")
+	for n, want := range map[int]string{
+		1:  "topic t has schedules: a",
+		10: "topic t has schedules: a, b, c, d, e, f, g, h, i, j",
+		12: "topic t has schedules: a, b, c, d, e, f, g, h, i, j and 2 more",
+	} {
+		if got := (&TopicInUseError{"t", names[:n]}).Error(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
 }

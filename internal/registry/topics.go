@@ -248,26 +248,32 @@ func sameTopic(t, was *Topic) bool {
 	return errA == nil && errB == nil && bytes.Equal(a, b)
 }
 
-// DeleteTopic deletes a topic. Errors: ErrNoTopic, ErrChanged, ErrUnavailable.
-func (r *Registry) DeleteTopic(ctx context.Context, actor, name string, conditions ...Condition) error {
-	return r.Change(ctx, actor, "delete", "topic/"+name, func(tx *gorm.DB, c *Changed) error {
+// DeleteTopic deletes a topic, and with force the schedules that use it. Errors: ErrNoTopic, ErrChanged,
+// *TopicInUseError, ErrUnavailable.
+func (r *Registry) DeleteTopic(
+	ctx context.Context, actor, name string, force bool, conditions ...Condition,
+) error {
+	return r.changes(ctx, actor, "delete", func(tx *gorm.DB) ([]Changed, error) {
+		c := Changed{Object: "topic/" + name}
 		var row topicRow
 		if err := findTopic(tx, &row, name); err != nil {
-			return err
+			return nil, err
 		}
 		was, err := row.topic(r.db.Key)
 		if err == nil {
 			c.Before = was
 		}
 		if err := checkConditions(name, was, conditions); err != nil {
-			return err
+			return nil, err
 		}
-		if err := errors.Join(
+		schedules, err := deleteSchedulesOf(tx, name, force)
+		if err != nil {
+			return nil, err
+		}
+		err = errors.Join(
 			tx.Where("topic = ?", name).Delete(&noteRow{}).Error, forgetRotation(tx, name),
-			database.Upsert(tx).Create(&deletedTopic{name}).Error); err != nil {
-			return err
-		}
-		return tx.Delete(&row).Error
+			database.Upsert(tx).Create(&deletedTopic{name}).Error, tx.Delete(&row).Error)
+		return append([]Changed{c}, schedules...), err
 	})
 }
 

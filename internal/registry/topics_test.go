@@ -88,13 +88,13 @@ func TestAnEditFindsWhatItExpects(t *testing.T) {
 		if _, err := ann.PutTopic(ctx, "ann", x, IfMatch(seen)); !errors.Is(err, ErrChanged) {
 			t.Errorf("of a topic that bob changed: %v", err)
 		}
-		if err := ann.DeleteTopic(ctx, "ann", "t", IfMatch(seen)); !errors.Is(err, ErrChanged) {
+		if err := ann.DeleteTopic(ctx, "ann", "t", false, IfMatch(seen)); !errors.Is(err, ErrChanged) {
 			t.Errorf("deletion of a topic that bob changed: %v", err)
 		}
 		if _, err := ann.PutTopic(ctx, "ann", x, IfNew); !errors.Is(err, ErrChanged) {
 			t.Errorf("as a new topic: %v", err)
 		}
-		if err := ann.DeleteTopic(ctx, "ann", "t", IfMatch(bob.Snapshot().Topics.Get("t").ETag())); err != nil {
+		if err := ann.DeleteTopic(ctx, "ann", "t", false, IfMatch(bob.Snapshot().Topics.Get("t").ETag())); err != nil {
 			t.Errorf("of the current state: %v", err)
 		}
 	})

@@ -41,12 +41,14 @@ const (
 	RightManage Right = "manage"
 	// RightConsume allows a client to reserve jobs of pull topics and to end their leases.
 	RightConsume Right = "consume"
+	// RightSchedule allows a client to make, change and delete schedules.
+	RightSchedule Right = "schedule"
 	// RightTokens allows a client to list, create and revoke tokens whose rights its own token covers.
 	RightTokens Right = "tokens"
 )
 
 // Rights are all rights.
-var Rights = []Right{RightPush, RightRead, RightManage, RightConsume, RightTokens}
+var Rights = []Right{RightPush, RightRead, RightManage, RightConsume, RightSchedule, RightTokens}
 
 // RightsOf converts names to rights. CreateToken checks them.
 func RightsOf(names []string) []Right {

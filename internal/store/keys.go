@@ -53,7 +53,8 @@ import (
 //	                 that it has replayed its journal); upto once it has ended; before while hosts are absent: the
 //	                 highest revision that they may know
 //	past             LIST: the ended comparisons: name, after and base of each
-//	rv               HASH: the ends of jobs in lines that were replayed lately, or while hosts are absent
+//	rv               HASH: the ends of jobs and the schedules in lines that were replayed lately, or while hosts are
+//	                 absent
 //	mover, moved, left   who moves jobs out of a draining shard, how many it moved lately, the last ones
 //	wait             written before each wait for a replica, so that there is a write to wait for
 //	set, set:HOST    SET of hosts that have stored settings which should be the same on all; STRING: a host's

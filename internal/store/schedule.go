@@ -81,10 +81,9 @@ func (b *Bucket) Fire(ctx context.Context, list []Fire) (fired []Fired, clock Cl
 	clock, fired = Clock{now, asked, time.Now()}, make([]Fired, len(list))
 	number := 0
 	for i := range list {
-		if fired[i], err = b.fired(&list[i], Values(reply[i+1]), now, &number); err != nil {
+		if fired[i], err = b.fired(&list[i], Values(reply[i+1]), now, o.Doubtful, &number); err != nil {
 			return nil, clock, fmt.Errorf("fire %s: %w", list[i].Name, err)
 		}
-		fired[i].Doubtful = o.Doubtful
 	}
 	return fired, clock, nil
 }
@@ -104,11 +103,15 @@ const (
 )
 
 // fired decodes what became of a Fire. number is how many jobs and schedules of the call came before.
-func (b *Bucket) fired(f *Fire, state []any, now time.Time, number *int) (d Fired, err error) {
+func (b *Bucket) fired(
+	f *Fire, state []any, now time.Time, doubtful bool, number *int,
+) (d Fired, err error) {
 	if len(state) < firedHead-2 {
 		return d, ErrReply
 	}
-	d = Fired{What: FiredWhat(Text(state[0])), Cursor: Millis(state[1]), Revision: Integer(state[2])}
+	d = Fired{
+		What: FiredWhat(Text(state[0])), Cursor: Millis(state[1]), Revision: Integer(state[2]), Doubtful: doubtful,
+	}
 	first := Integer(state[3])
 	if first == 0 {
 		return d, nil
@@ -135,7 +138,7 @@ func (b *Bucket) fired(f *Fire, state []any, now time.Time, number *int) (d Fire
 		if n < 0 || n >= len(jobs) {
 			return d, ErrReply
 		}
-		d.Results[n] = b.duplicate(&jobs[n], d.Results[n].Job, found[1] == "replaced", found[2], now, true)
+		d.Results[n] = b.duplicate(&jobs[n], d.Results[n].Job, found[1] == "replaced", found[2], now, doubtful)
 	}
 	d.Noted, err = b.noted(f.Name, f.Topic, d.Revision, d.Cursor, first+int64(len(jobs)), state[firedHead:firedAll])
 	*number += len(jobs) + 1

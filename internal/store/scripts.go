@@ -23,7 +23,7 @@ var (
 		Name: "push early", File: "push", Guard: GuardEarly, Deadline: true, Lost: LostDoubt, Replicas: true,
 	})
 	fireScript       = declare(Row{Name: "fire", Guard: GuardComplete, Deadline: true, Lost: LostDoubt})
-	cursorScript     = declare(Row{Name: "cursor", Deadline: true, Lost: LostDoubt})
+	cursorScript     = declare(Row{Name: "cursor", Guard: GuardComplete, Deadline: true, Lost: LostDoubt})
 	changeScript     = declare(Row{Name: "change", Deadline: true, Lost: LostDoubt, Replicas: true})
 	deleteScript     = declare(Row{Name: "delete", Deadline: true, Lost: LostDoubt, Replicas: true})
 	deadScript       = declare(Row{Name: "dead", Deadline: true, Lost: LostNever})    // it would take others

@@ -2,6 +2,7 @@
 -- rv has, as JSON, the last line that ended each id, and for each topic the revision at which it was cleared. While
 -- hosts are absent, scripts add to it (remove.lua).
 local mode, dry = ARGV[1], ARGV[3] == '1'
+local ENDED = {delivered = 'done', died = 'dead', deleted = 'deleted'} -- an occurrence, by kind
 run.after = 0
 local RV = P .. 'rv'
 
@@ -59,6 +60,9 @@ local function replayEnd(line)
     call('HSET', RV, line.topic .. '/' .. line.id, cjson.encode(line))
   end
   local job = find(line.topic, line.id)
+  if not job and not dry and line.record ~= '' then
+    noteOccurrence(line.topic, line.id, {more = ' sched=' .. line.record}, ENDED[line.kind])
+  end
   if not job or job.state == 'done' or tonumber(job.revision) > line.revision then return '' end
   local dies = line.kind == 'died' and job.created == line.created
   if dies and job.state == 'dead' then return '' end
@@ -72,6 +76,7 @@ local function replayEnd(line)
     return 'buried'
   end
   remove(line.topic, line.id, job)
+  noteOccurrence(line.topic, line.id, job, ENDED[line.kind] or 'deleted')
   count(line.topic, job.state == 'dead' and 'dropped' or line.kind == 'delivered' and 'delivered' or 'deleted', 1)
   return 'removed'
 end
