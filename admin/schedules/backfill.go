@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -31,7 +32,7 @@ func (h *Handler) backfillPage(c echo.Context, name string) error {
 	if s == nil {
 		return fmt.Errorf("%.80q: %w", name, registry.ErrNoSchedule)
 	}
-	now := h.Now().In(page.Zone(c))
+	now := h.Now().In(page.Zone(c)).Truncate(time.Minute)
 	f := backfillForm{
 		From: page.MinuteText(now.AddDate(0, 0, -1)), To: page.MinuteText(now), Overlap: string(registry.OverlapAllow),
 	}

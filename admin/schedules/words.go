@@ -36,7 +36,7 @@ func inWords(s *registry.Schedule) message.Message {
 
 // timesOf says at which times of a day they are.
 func timesOf(f *calendar.Fields) message.Message {
-	step := stepOf(f.Minutes)
+	step, hours := stepOf(f.Minutes, minutesOfAnHour), stepOf(f.Hours, hoursOfADay)
 	minutes := message.New("schedules.w_minutes", step)
 	switch {
 	case len(f.Minutes) == 0:
@@ -44,7 +44,12 @@ func timesOf(f *calendar.Fields) message.Message {
 	case step == 0:
 		minutes = message.New("schedules.w_at_minute", ranges(f.Minutes, "%02d"))
 	}
+	onTheHour := slices.Equal(f.Minutes, []int{0})
 	switch {
+	case len(f.Hours) == 0 && onTheHour:
+		return message.New("schedules.w_hourly")
+	case hours > 0 && onTheHour:
+		return message.New("schedules.w_every_hours", hours)
 	case len(f.Hours) == 0 && len(f.Minutes) > 0 && step == 0:
 		return message.New("schedules.w_every_hour", minutes)
 	case len(f.Hours) == 0:
@@ -63,18 +68,17 @@ func timesOf(f *calendar.Fields) message.Message {
 
 const minutesOfAnHour = 60
 
-// stepOf returns n if the minutes are every n-th one of an hour, and otherwise 0.
-func stepOf(minutes []int) int {
-	if len(minutes) < 2 || minutes[0] != 0 || minutesOfAnHour%minutes[1] != 0 ||
-		len(minutes) != minutesOfAnHour/minutes[1] {
+// stepOf returns n if the values are every n-th one of 0 to size-1, and otherwise 0.
+func stepOf(values []int, size int) int {
+	if len(values) < 2 || values[1] == 0 || len(values)*values[1] != size {
 		return 0
 	}
-	for i, m := range minutes {
-		if m != i*minutes[1] {
+	for i, v := range values {
+		if v != i*values[1] {
 			return 0
 		}
 	}
-	return minutes[1]
+	return values[1]
 }
 
 // daysOf says on which days they are; zero: on all, which goes without saying for more than one a day.
@@ -89,7 +93,7 @@ func daysOf(f *calendar.Fields) message.Message {
 		return message.New("schedules.w_day", ranges(f.Days, "%d"))
 	case len(f.Weekdays) > 0:
 		return message.New("schedules.w_weekday", weekdays)
-	case len(f.Hours) > 0:
+	case len(f.Hours) > 0 && stepOf(f.Hours, hoursOfADay) == 0:
 		return message.New("schedules.w_every_day")
 	}
 	return message.Message{}
@@ -161,7 +165,7 @@ func clocksOf(s *registry.Schedule, rule *calendar.Rule, now time.Time) clocks {
 	if err != nil {
 		return clocks{}
 	}
-	_, change := now.In(zone).ZoneBounds()
+	change := changeAfter(now.In(zone))
 	switch {
 	case change.IsZero():
 		return clocks{Says: message.New("schedules.clocks_none", zone.String())}
@@ -169,6 +173,28 @@ func clocksOf(s *registry.Schedule, rule *calendar.Rule, now time.Time) clocks {
 		return clocks{message.New("schedules.clocks_wall"), change}
 	}
 	return clocks{message.New("schedules.clocks_real"), change}
+}
+
+// changesRead is how many periods of a zone are read to find its next change: some have no change at their end.
+const changesRead = 8
+
+// changeAfter returns the next change of a zone's clocks; zero: there is none.
+func changeAfter(now time.Time) time.Time {
+	_, offset := now.Zone()
+	for at, n := now, 0; n < changesRead; n++ {
+		_, end := at.ZoneBounds()
+		if end.IsZero() {
+			break
+		}
+		if !end.After(at) {
+			end = at.AddDate(0, 0, 1)
+		}
+		if _, now := end.Zone(); now != offset {
+			return end
+		}
+		at = end
+	}
+	return time.Time{}
 }
 
 // moment is an instant, and how clocks in the schedule's zone show it.
