@@ -25,18 +25,21 @@ type api struct {
 	workers  *fakeWorkers
 	alerts   *fakeAlerts
 	server   *server.Server
-	url      string
-	client   *http.Client
-	token    string
+
+	schedules fakeSchedules
+	url       string
+	client    *http.Client
+	token     string
 }
 
 func newAPI(t *testing.T, adjust ...func(*server.Options)) *api {
 	t.Helper()
 	a := &api{t: t, jobs: newFakeJobs(), registry: newFakeRegistry(), workers: &fakeWorkers{}, alerts: &fakeAlerts{}}
+	a.schedules.registry = a.registry
 	a.token = a.registry.grant("all", "*", registry.RightPush, registry.RightRead, registry.RightManage,
 		registry.RightConsume)
 	opts := server.Options{
-		Jobs: a.jobs, Groups: &a.groups, Waits: a.jobs, Workers: a.workers, Registry: a.registry, Alerts: a.alerts, Version: "0.0.0-test",
+		Jobs: a.jobs, Groups: &a.groups, Schedules: &a.schedules, Waits: a.jobs, Workers: a.workers, Registry: a.registry, Alerts: a.alerts, Version: "0.0.0-test",
 	}
 	for _, f := range adjust {
 		f(&opts)
