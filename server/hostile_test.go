@@ -49,11 +49,14 @@ var withoutTopic = map[string]string{
 	"/v1/leases/{lease}/release": "", "/v1/leases/{lease}/fail": "", "/v1/leases/{lease}/bury": "",
 	"/v1/leases/{lease}/extend": "",
 	"/v1/groups/{group}":        "acts on the topics of the token: TestGroupsAreThoseOfTheToken",
-	"/v1/search":                "shows what the token may read: TestSearchTellsWhatATokenMayRead",
-	"/v1/tokens":                "shows and creates what the token covers: TestTokensOverTheAPI",
-	"/v1/tokens/{token}":        "so does this",
-	"/v1/alerts":                "lists those of its topics: TestAlertsBelongToTheirTopics",
-	"/v1/alerts/{alert}/ack":    "takes only those", "/v1/alerts/{alert}/mute": "", "/v1/alerts/{alert}/unmute": "",
+	"/v1/schedules":             "lists those of its topics: TestATokenHasOnlySchedulesOfItsTopics",
+	"/v1/schedules/{schedule}":  "so are all about one", "/v1/schedules/{schedule}/pause": "",
+	"/v1/schedules/{schedule}/resume": "", "/v1/schedules/{schedule}/run": "", "/v1/schedules/{schedule}/backfill": "",
+	"/v1/search":             "shows what the token may read: TestSearchTellsWhatATokenMayRead",
+	"/v1/tokens":             "shows and creates what the token covers: TestTokensOverTheAPI",
+	"/v1/tokens/{token}":     "so does this",
+	"/v1/alerts":             "lists those of its topics: TestAlertsBelongToTheirTopics",
+	"/v1/alerts/{alert}/ack": "takes only those", "/v1/alerts/{alert}/mute": "", "/v1/alerts/{alert}/unmute": "",
 }
 
 // TestEveryRouteIsWithinTheRights tests all routes of the API, so that a new one cannot be forgotten: without a token

@@ -178,7 +178,7 @@ func TestWrongSchedulesAreRefused(t *testing.T) {
 		{`{"topic":"shop.orders","every":"100ms","body":1}`, "every", "1s", 422},
 		{`{"topic":"shop.orders","every":"1s"}`, "body", "", 400},
 		{`{"topic":"shop.orders","every":"1s","body":1,"jitter":"1s"}`, "jitter", "", 422},
-		{`{"topic":"shop.orders","every":"1s","body":1,"missed":"some"}`, "missed", "", 400},
+		{`{"topic":"shop.orders","every":"1s","body":1,"missed":"some"}`, "missed", "", 422},
 		{`{"topic":"shop.orders","every":"1s","body":1,"colour":"red"}`, "colour", "topic, cron", 400},
 		{`{"topic":"shop.orders","every":"1s","body":1,"start_at":"soon"}`, "start_at", "instant", 400},
 		{`{"topic":"shop.orders","every":"1s","every":"2s","body":1}`, "every", "", 400},
@@ -198,7 +198,6 @@ func TestWrongSchedulesAreRefused(t *testing.T) {
 func TestATokenHasOnlySchedulesOfItsTopics(t *testing.T) {
 	a := newScheduling(t)
 	a.do("PUT", report, weekdays).want(201)
-	all := a.token
 	for _, one := range []struct {
 		topics string
 		rights []registry.Right
@@ -233,7 +232,12 @@ func TestATokenHasOnlySchedulesOfItsTopics(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.do("PUT", report, `{"topic":"shop.mail","every":"1m","body":1}`).want(409).code("schedule_exists")
-	a.token = all
+	for topics, n := range map[string]int{"shop.mail": 0, "shop.orders": 1} {
+		a.token = a.registry.grant("reads "+topics, topics, registry.RightRead)
+		if list := a.do("GET", "/v1/schedules", "").want(200).json()["schedules"].([]any); len(list) != n {
+			t.Errorf("a token for %s lists %v", topics, list)
+		}
+	}
 	a.do("GET", "/v1/schedules/nowhere", "").code("schedule_not_found")
 }
 
@@ -249,8 +253,8 @@ func TestScheduleActions(t *testing.T) {
 	}
 	a.do("POST", report+"/pause", "").want(200)
 	asked("pause report by token:schedules 0001-01-01T00:00:00Z")
-	a.do("POST", report+"/pause", `{"until":"2099-01-01T00:00:00Z"}`).want(200)
-	asked("pause report by token:schedules 2099-01-01T00:00:00Z")
+	a.do("POST", report+"/pause", `{"until":"2030-01-01T00:00:00Z"}`).want(200)
+	asked("pause report by token:schedules 2030-01-01T00:00:00Z")
 	a.do("POST", report+"/pause", `{"until":"2020-01-01T00:00:00Z"}`).problem(422, "until", "future")
 	a.do("POST", report+"/resume", `{"catch_up":true}`).want(200)
 	asked("resume report true")

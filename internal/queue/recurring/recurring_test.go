@@ -39,7 +39,13 @@ func newFixture(t *testing.T) *fixture {
 	t.Parallel()
 	f := &fixture{T: t, redis: redistest.Start(t, redistest.Options{Quick: true})}
 	f.queue = queue.Open(store.Options{
-		Timeout: wait.Limit,
+		Timeout: wait.Limit, Pace: &store.MovePace{Ahead: time.Second, Within: wait.Limit},
+		ShardOf: func(schedule string) string {
+			if def := f.registry.Snapshot().Schedules.Get(schedule); def != nil {
+				return def.Shard
+			}
+			return ""
+		},
 		Scheduled: func(c store.ScheduleChange) error {
 			f.mu.Lock()
 			defer f.mu.Unlock()
@@ -310,8 +316,7 @@ func TestAShardThatIsDownChangesNothing(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	_, _, err := f.Put(ctx, "me", s, func(*registry.Schedule) error { return nil })
-	var un *store.UnavailableError
-	if !errors.As(err, &un) {
+	if _, ok := errors.AsType[*store.UnavailableError](err); !ok {
 		t.Error(err)
 	}
 	if now := f.registry.Snapshot().Schedules.Get("tick"); now.Revision != was.Revision || string(now.Body) != `{"n":1}` {
