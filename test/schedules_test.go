@@ -40,7 +40,9 @@ func (i *installation) told(name string) (s told, err error) {
 }
 
 // occurrence returns the id of an occurrence.
-func occurrence(schedule string, at time.Time) string { return schedule + "@" + at.UTC().Format(time.RFC3339) }
+func occurrence(schedule string, at time.Time) string {
+	return schedule + "@" + at.UTC().Format(time.RFC3339)
+}
 
 // waitFired waits until occurrences up to an instant were decided.
 func (i *installation) waitFired(t *testing.T, name string, to time.Time) (s told) {
@@ -106,7 +108,9 @@ func (i *installation) eachOnce(t *testing.T, name, topic string, from, to time.
 func after(at time.Time, every time.Duration) time.Time { return at.Truncate(every).Add(every) }
 
 // sleepTo sleeps to a moment before or after the next full second but one, when occurrences are pushed.
-func sleepTo(offset time.Duration) { time.Sleep(time.Until(after(time.Now(), time.Second).Add(time.Second + offset))) }
+func sleepTo(offset time.Duration) {
+	time.Sleep(time.Until(after(time.Now(), time.Second).Add(time.Second + offset)))
+}
 
 // TestSchedulesThroughKills: three hosts on two shards, of which a process is killed at each full second. The registry
 // is away meanwhile, and one host starts without it.
@@ -226,7 +230,7 @@ func TestSchedulesGoByTheClockOfRedis(t *testing.T) {
 	clock.Set(5 * time.Minute)
 	i.eachOnce(t, "tick", topic, after(stored, time.Second), after(now(), time.Second), time.Second, 0)
 	for _, c := range i.endpoint.Calls(topic) {
-		if c.At.Add(5*time.Minute).Before(c.DueAt) {
+		if c.At.Add(5 * time.Minute).Before(c.DueAt) {
 			t.Errorf("%s was called at %s", c.ID, c.At)
 		}
 	}

@@ -362,7 +362,7 @@ func TestOccurrencesThatHaveNotComeAreNotBackfilled(t *testing.T) {
 	f := newFixture(t)
 	f.put(everySecond("tick"))
 	now := time.Now()
-	d, err := f.Backfill(t.Context(), "tick", recurring.Backfill{From: now.Add(-time.Second), To: now.Add(900*time.Millisecond)})
+	d, err := f.Backfill(t.Context(), "tick", recurring.Backfill{From: now.Add(-time.Second), To: now.Add(900 * time.Millisecond)})
 	if err != nil {
 		t.Fatal(err)
 	}
