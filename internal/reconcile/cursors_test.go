@@ -311,16 +311,17 @@ func TestRecoveryByHandOfASchedule(t *testing.T) {
 	const lasts = "; 00:01 delayed; 00:02 delayed"
 	tests := map[string]struct {
 		shard   string // where it goes on; the lines are of shard a
+		home    string // of the schedule now; "": it is no longer in the registry
 		removed bool
 		now     int // occurrence up to which the shard has decided by itself since; -1: the schedule is not there
 		want    string
 	}{
-		"lost":                             {"a", false, -1, "definition 1, 00:02" + lasts},
-		"removed since":                    {"a", true, -1, "removed"},
-		"of a former shard":                {"b", false, -1, "definition 1, 00:02" + lasts},
-		"of a former shard, removed":       {"b", true, -1, "removed"},
-		"of a former shard, older by then": {"b", false, 7, "definition 9, 00:07"},
-		"of a former shard, newer by then": {"b", false, -7, "definition 9, 00:02"},
+		"lost":                             {"a", "a", false, -1, "definition 1, 00:02" + lasts},
+		"removed since":                    {"a", "a", true, -1, "removed"},
+		"of a former shard":                {"b", "b", false, -1, "definition 1, 00:02" + lasts},
+		"of a former shard, removed":       {"b", "", false, -1, "removed"},
+		"of a former shard, older by then": {"b", "b", false, 7, "definition 9, 00:07"},
+		"of a former shard, newer by then": {"b", "b", false, -7, "definition 9, 00:02"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -347,7 +348,10 @@ func TestRecoveryByHandOfASchedule(t *testing.T) {
 			}
 			before := fresh.told(t)
 			for _, dry := range []bool{true, false, false} {
-				r, err := Recover(t.Context(), Options{Shards: fresh.queue.Shards.All(), Dirs: []string{a.dir, b.dir}, DryRun: dry})
+				r, err := Recover(t.Context(), Options{
+					Shards: fresh.queue.Shards.All(), Dirs: []string{a.dir, b.dir}, DryRun: dry,
+					ScheduleHome: func(string, string) *store.Shard { return fresh.queue.Shards.Named(test.home) },
+				})
 				if err != nil {
 					t.Fatal(err)
 				}
