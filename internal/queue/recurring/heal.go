@@ -12,8 +12,8 @@ import (
 // this process learns of it afterwards.
 const patience = 10 * time.Second
 
-// differs deals with a shard that has another definition of a schedule, or none. The registry's counts: its edit was not
-// committed, or its backup was restored, or the shard's data and its journals were lost.
+// differs deals with a shard that has another definition of a schedule, or none. The registry's counts: its edit was
+// not committed, or its backup was restored, or the shard's data and its journals were lost.
 func (l *lane) differs(ctx context.Context, e *entry, d *store.Fired) {
 	e.cursor, e.at = time.Time{}, l.clock.Now.Add(askAgain)
 	if e.other.IsZero() {

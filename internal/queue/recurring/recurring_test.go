@@ -316,8 +316,7 @@ func TestAShardThatIsDownChangesNothing(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	_, _, err := f.Put(ctx, "me", s, func(*registry.Schedule) error { return nil })
-	var un *store.UnavailableError
-	if !errors.As(err, &un) {
+	if _, ok := errors.AsType[*store.UnavailableError](err); !ok {
 		t.Error(err)
 	}
 	if now := f.registry.Snapshot().Schedules.Get("tick"); now.Revision != was.Revision || string(now.Body) != `{"n":1}` {

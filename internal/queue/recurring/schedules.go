@@ -76,25 +76,38 @@ func (s *Schedules) List(
 	return s.views(ctx, defs), next
 }
 
-// views reads the cursors of schedules, with one request for each bucket.
 func (s *Schedules) views(ctx context.Context, defs []*registry.Schedule) []View {
+	views := s.States(ctx, defs)
+	for i, def := range defs {
+		views[i].Next = Next(def, time.Now(), toldNext)
+	}
+	return views
+}
+
+// statesAtOnce is how many schedules one request reads.
+const statesAtOnce = 500
+
+// States returns what is told about schedules, without what is next. It reads many in one request to each bucket.
+func (s *Schedules) States(ctx context.Context, defs []*registry.Schedule) []View {
 	views, byBucket := make([]View, len(defs)), map[*store.Bucket][]int{}
 	for i, def := range defs {
-		views[i] = View{Schedule: def, Next: Next(def, time.Now(), toldNext)}
+		views[i] = View{Schedule: def}
 		b, err := s.bucketOf(def)
 		if views[i].Err = err; err == nil {
 			byBucket[b] = append(byBucket[b], i)
 		}
 	}
-	for b, which := range byBucket {
-		names := make([]string, len(which))
-		for k, i := range which {
-			names[k] = defs[i].Name
-		}
-		cursors, err := b.Cursors(ctx, names)
-		for k, i := range which {
-			if views[i].Err = err; err == nil {
-				views[i].Cursor = cursors[k]
+	for b, all := range byBucket {
+		for which := range slices.Chunk(all, statesAtOnce) {
+			names := make([]string, len(which))
+			for k, i := range which {
+				names[k] = defs[i].Name
+			}
+			cursors, err := b.Cursors(ctx, names)
+			for k, i := range which {
+				if views[i].Err = err; err == nil {
+					views[i].Cursor = cursors[k]
+				}
 			}
 		}
 	}
