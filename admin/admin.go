@@ -95,7 +95,7 @@ func (a *Admin) routes(pages *page.Pages, in areas) {
 	page.Choices{Pages: pages, Proxies: a.Proxies}.Routes(open)
 	g := open.Group("", in.access.SignedIn)
 	for _, area := range []interface{ Routes(*echo.Group) }{
-		in.overview, in.figures, in.topics, in.jobs, in.shards, in.alerts, in.access,
+		in.overview, in.figures, in.topics, in.jobs, in.schedules, in.shards, in.alerts, in.access,
 	} {
 		area.Routes(g)
 	}

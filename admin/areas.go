@@ -8,19 +8,21 @@ import (
 	"github.com/wakecall/wakecall/admin/live"
 	"github.com/wakecall/wakecall/admin/overview"
 	"github.com/wakecall/wakecall/admin/page"
+	"github.com/wakecall/wakecall/admin/schedules"
 	"github.com/wakecall/wakecall/admin/shards"
 	"github.com/wakecall/wakecall/admin/topics"
 )
 
 // areas are the handlers of all areas.
 type areas struct {
-	access   *access.Handler
-	alerts   *alerts.Handler
-	figures  *figures.Handler
-	jobs     *jobs.Handler
-	overview *overview.Handler
-	shards   *shards.Handler
-	topics   *topics.Handler
+	access    *access.Handler
+	alerts    *alerts.Handler
+	figures   *figures.Handler
+	jobs      *jobs.Handler
+	overview  *overview.Handler
+	schedules *schedules.Handler
+	shards    *shards.Handler
+	topics    *topics.Handler
 }
 
 func newAreas(o Options, pages *page.Pages, sessions *access.Sessions, hub *live.Hub) (in areas) {
@@ -36,6 +38,9 @@ func newAreas(o Options, pages *page.Pages, sessions *access.Sessions, hub *live
 		Pages: pages, Hub: hub, Registry: o.Registry, Queue: o.Queue, Counts: in.figures, Caller: o.Caller,
 		Activity: o.Activity, Tasks: o.Tasks, Search: o.Search, MaxBody: int(o.Config.Server.MaxBody),
 		Patience: o.Patience,
+	})
+	in.schedules = schedules.New(schedules.Options{
+		Pages: pages, Hub: hub, Registry: o.Registry, Schedules: o.Schedules, MaxBody: int(o.Config.Server.MaxBody),
 	})
 	in.shards = shards.New(shards.Options{
 		Pages: pages, Hub: hub, Registry: o.Registry, Editor: o.Editor, Queue: o.Queue, Master: o.Master,

@@ -12,6 +12,7 @@ import (
 	"github.com/wakecall/wakecall/admin/jobs"
 	"github.com/wakecall/wakecall/admin/overview"
 	"github.com/wakecall/wakecall/admin/page"
+	"github.com/wakecall/wakecall/admin/schedules"
 	"github.com/wakecall/wakecall/admin/shards"
 	"github.com/wakecall/wakecall/admin/topics"
 	"github.com/wakecall/wakecall/conf"
@@ -25,18 +26,19 @@ import (
 
 // Options are the settings and dependencies of an Admin. New passes each area what it needs.
 type Options struct {
-	Queue    Queue
-	Registry *registry.Registry
-	Editor   Editor
-	Accounts *account.Store
-	Sessions access.SessionStore
-	Tasks    *bulk.Runner
-	Search   jobs.Searcher // of the journals
-	Master   shards.Master
-	Config   *conf.Config
-	History  figures.History
-	Activity topics.Activity
-	Alerts   *alert.Store
+	Queue     Queue
+	Registry  *registry.Registry
+	Editor    Editor
+	Schedules schedules.Schedules
+	Accounts  *account.Store
+	Sessions  access.SessionStore
+	Tasks     *bulk.Runner
+	Search    jobs.Searcher // of the journals
+	Master    shards.Master
+	Config    *conf.Config
+	History   figures.History
+	Activity  topics.Activity
+	Alerts    *alert.Store
 	// Refused returns the last streak of refused pushes; nil: they are not shown.
 	Refused func(context.Context) (refusals.Streak, error)
 	Caller  topics.Caller // makes test callbacks

@@ -29,6 +29,8 @@ var (
 		"/topics/:topic/errors/clear", "/topics/:topic/test",
 		"/topics/:topic/jobs/:id", "/groups/:group", "/push", "/dead/redrive", "/dead/delete", "/dead/selected", "/tasks/:id/cancel",
 		"/tasks/:id/continue",
+		"/schedules/:schedule/pause", "/schedules/:schedule/resume", "/schedules/:schedule/run",
+		"/schedules/:schedule/backfill",
 		"/shards/:name/state", "/processes/restart", "/alerts/handle",
 	}
 	// pagesAbove are pages that not every user may see, with the role they need.
@@ -38,7 +40,8 @@ var (
 		"/access/tokens/:id": account.RoleAdmin, "/topics/-/export": account.RoleAdmin,
 		"/shards/-/new":      account.RoleAdmin,
 		"/shards/:name/edit": account.RoleAdmin, "/push": account.RoleOperator, "/push/settings": account.RoleOperator,
-		"/topics/:topic/test": account.RoleOperator,
+		"/topics/:topic/test": account.RoleOperator, "/schedules/-/new": account.RoleAdmin,
+		"/schedules/:schedule/edit": account.RoleAdmin, "/schedules/:schedule/backfill": account.RoleOperator,
 	}
 	openPages = []string{"/login", "/healthz", "/assets/:name", "/events"}
 )
@@ -56,7 +59,8 @@ func changes(s *admintest.Site) [][2]string {
 
 // at replaces the parameters of a path.
 func at(path string) string {
-	return strings.NewReplacer(":topic", "shop.close", ":name", "look", ":id", "1", ":kind", "rates", ":group", "order-42").
+	return strings.NewReplacer(":topic", "shop.close", ":name", "look", ":id", "1", ":kind", "rates", ":group", "order-42", ":schedule",
+		"report").
 		Replace(path)
 }
 

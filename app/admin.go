@@ -46,7 +46,8 @@ func (p *parts) newAdmin(l net.Listener) (role, error) {
 // adminOptions returns the settings and dependencies of the web admin's pages.
 func (p *parts) adminOptions(caller *callback.Caller) admin.Options {
 	return admin.Options{
-		Queue: p.figures(), Registry: p.registry, Editor: p.editedRegistry(), Accounts: account.NewStore(p.registry),
+		Queue: p.figures(), Registry: p.registry, Editor: p.editedRegistry(),
+		Schedules: p.schedules(), Accounts: account.NewStore(p.registry),
 		Sessions: account.NewSessions(p.registry.DB()), Master: master.At(p.cfg.DataDir), Config: p.cfg,
 		Activity: activity.NewReader(p.figures()), Caller: caller, BasePath: p.cfg.Admin.BasePath,
 		Proxies:         p.cfg.Admin.TrustedProxies,

@@ -93,6 +93,8 @@ var pages = []string{
 	"/topics/shop.close?tab=attempts", "/topics/shop.close?tab=ledger", "/topics/shop.close?tab=forecast",
 	"/topics/shop.close?tab=push", "/topics/shop.close/edit", "/topics/shop.close/test",
 	"/topics/shop.close/jobs/order-1", "/groups/customer-7", "/groups/none",
+	"/schedules", "/schedules/-/new", "/schedules/shop.report", "/schedules/shop.report/edit",
+	"/schedules/shop.report/backfill", "/schedules/mail.often",
 	"/push", "/dead", "/deliveries", "/shards", "/alerts", "/access", "/audit", "/processes", "/tasks", "/account",
 	"/search?id=nobody",
 }
@@ -110,6 +112,16 @@ func (i *installation) furnished(t *testing.T) *harness.Browser {
 			i.Push(ctx, "mail.welcome", M{"id": fmt.Sprint("mail-", n), "group": "customer-7", "body": M{"to": "x"}})
 			i.Push(ctx, "shop.close", M{"id": fmt.Sprint("remind-", n), "group": "customer-7", "body": n, "delay": "1h"})
 		}
+	}
+	for name, fields := range map[string]M{
+		"shop.report": {"topic": "shop.close", "cron": "0 8 * * 1-5", "time_zone": "Europe/Berlin", "jitter": "30s"},
+		"shop.clean":  {"topic": "shop.close", "cron": "0 */2 * * *", "time_zone": "Asia/Shanghai"},
+		"shop.bill":   {"topic": "shop.close", "cron": "0 0 1 * *"},
+		"shop.paused": {"topic": "shop.close", "every": "15m", "state": "paused"},
+		"mail.often":  {"topic": "mail.welcome", "every": "1s"},
+	} {
+		fields["body"] = M{"of": name}
+		i.MustDo(t, http.StatusCreated, http.MethodPut, "/v1/schedules/"+name, fields)
 	}
 	harness.Eventually(t, soon, "the jobs to be dead", func() error {
 		s, err := i.Stats(ctx, "mail.welcome")

@@ -41,7 +41,8 @@ func Open(t *testing.T, change func(*admin.Options)) *Site {
 	t.Helper()
 	s := &Site{T: t, Queue: &Queue{}, Registry: openRegistry(t), Client: NewClient()}
 	o := admin.Options{
-		Queue: s.Queue, Registry: s.Registry.Registry, Editor: s.Registry, Accounts: s.Registry.Store,
+		Queue: s.Queue, Registry: s.Registry.Registry, Editor: s.Registry,
+		Schedules: &Schedules{Registry: s.Registry.Registry}, Accounts: s.Registry.Store,
 		Sessions: account.NewSessions(s.Registry.DB()), Alerts: alert.NewStore(s.Registry.DB()),
 		Master: idleMaster{}, Config: conf.Default(), History: noHistory{}, Activity: NoActivity{}, Caller: noCalls{},
 		Web: http.DefaultClient, Version: "test", Host: "localhost", ShutdownTimeout: 30 * time.Second,

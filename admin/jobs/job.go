@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -41,6 +42,9 @@ type jobData struct {
 	Exchange   *exchange
 	Waiting    waiting
 }
+
+// ByHand reports whether the job is of a schedule, but no occurrence: somebody ran the schedule.
+func (d *jobData) ByHand() bool { return strings.HasPrefix(d.ID, d.Schedule+"!") }
 
 const bodyShown = 64 << 10
 

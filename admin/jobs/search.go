@@ -26,7 +26,7 @@ const (
 type place struct{ Path, Key, Role string }
 
 var places = []place{
-	{"/", "nav.overview", "viewer"}, {"/topics", "nav.topics", "viewer"}, {"/push", "nav.push", "operator"},
+	{"/", "nav.overview", "viewer"}, {"/topics", "nav.topics", "viewer"}, {"/schedules", "nav.schedules", "viewer"}, {"/push", "nav.push", "operator"},
 	{"/dead", "nav.dead", "viewer"}, {"/deliveries", "nav.deliveries", "viewer"},
 	{"/tasks", "nav.tasks", "viewer"}, {"/shards", "nav.shards", "viewer"},
 	{"/alerts", "nav.alerts", "viewer"}, {"/alerts/settings", "alerts.settings_title", "admin"},
@@ -35,20 +35,22 @@ var places = []place{
 }
 
 type searchData struct {
-	Text   string
-	Group  bool // there is a group of that name
-	Places []place
-	Topics []string
-	Jobs   []*store.Job
-	Some   bool // not all jobs were searched
-	cut    bool // not all topics were searched for the id
-	More   bool // the page keeps searching
-	Whole  bool // it is a whole page, which also searches the journals
-	Away   string
+	Text      string
+	Group     bool // there is a group of that name
+	Places    []place
+	Topics    []string
+	Schedules []string
+	Jobs      []*store.Job
+	Some      bool // not all jobs were searched
+	cut       bool // not all topics were searched for the id
+	More      bool // the page keeps searching
+	Whole     bool // it is a whole page, which also searches the journals
+	Away      string
 }
 
-// searchPage finds pages, topics, a group, and jobs by id or prefix of an id; htmx calls it while the user types. It
-// redirects to an unambiguous topic or job. It shows quick results at once, and the page then keeps searching.
+// searchPage finds pages, topics, schedules, a group, and jobs by id or prefix of an id; htmx calls it while the user
+// types. It redirects to an unambiguous topic, schedule or job. It shows quick results at once, and the page then keeps
+// searching.
 func (h *Handler) searchPage(c echo.Context) error {
 	d := searchData{Text: strings.TrimSpace(c.QueryParam("id"))}
 	typing := page.IsFragment(c)
@@ -60,8 +62,14 @@ func (h *Handler) searchPage(c echo.Context) error {
 		return h.Pages.Redirect(c, "/topics")
 	}
 	d.Group = h.isGroup(c.Request().Context(), d.Text)
-	if !typing && !d.Group && h.Registry.Snapshot().Topics.Get(d.Text) != nil {
+	known := h.Registry.Snapshot()
+	isTopic, isSchedule := known.Topics.Get(d.Text) != nil, known.Schedules.Get(d.Text) != nil
+	switch {
+	case typing || d.Group || isTopic && isSchedule:
+	case isTopic:
 		return h.Pages.Redirect(c, h.Pages.Below("/topics", d.Text))
+	case isSchedule:
+		return h.Pages.Redirect(c, h.Pages.Below("/schedules", d.Text))
 	}
 	on := typing && c.QueryParam("on") != ""
 	if err := h.findJobs(c.Request().Context(), &d, on); err != nil {
@@ -72,7 +80,7 @@ func (h *Handler) searchPage(c echo.Context) error {
 	if typing {
 		return h.Pages.Fragment(c, "partials/found", d)
 	}
-	alone := len(d.Jobs) == 1 && !d.Group && len(d.Topics)+len(d.Places) == 0 && d.Away == "" && !d.cut
+	alone := len(d.Jobs) == 1 && !d.Group && len(d.Topics)+len(d.Schedules)+len(d.Places) == 0 && d.Away == "" && !d.cut
 	if alone && d.Jobs[0].ID == d.Text {
 		return h.Pages.Redirect(c, h.Pages.Below("/topics", d.Jobs[0].Topic, "jobs", d.Jobs[0].ID))
 	}
@@ -84,12 +92,17 @@ func (d searchData) Exact() bool {
 	return slices.ContainsFunc(d.Jobs, func(j *store.Job) bool { return j.ID == d.Text })
 }
 
-// findNames finds topics and pages.
+// findNames finds topics, schedules and pages.
 func (h *Handler) findNames(c echo.Context, d *searchData) {
 	text := strings.ToLower(d.Text)
 	for name, t := range h.Registry.Snapshot().Topics.All() {
 		if len(d.Topics) < foundMost && strings.Contains(name+" "+strings.ToLower(t.Title), text) {
 			d.Topics = append(d.Topics, name)
+		}
+	}
+	for name := range h.Registry.Snapshot().Schedules.All() {
+		if len(d.Schedules) < foundMost && strings.Contains(name, text) {
+			d.Schedules = append(d.Schedules, name)
 		}
 	}
 	for _, p := range places {

@@ -114,7 +114,8 @@ func ProblemOf(err error) problem {
 		}
 		return p
 	case errors.Is(err, store.ErrNotFound), errors.Is(err, registry.ErrNoTopic), errors.Is(err, registry.ErrNoShard),
-		errors.Is(err, registry.ErrNoToken), errors.Is(err, account.ErrNoUser), errors.Is(err, bulk.ErrNoTask):
+		errors.Is(err, registry.ErrNoToken), errors.Is(err, registry.ErrNoSchedule),
+		errors.Is(err, account.ErrNoUser), errors.Is(err, bulk.ErrNoTask):
 		return problem{http.StatusNotFound, titleOf(http.StatusNotFound), err.Error()}
 	case errors.Is(err, registry.ErrUnavailable), errors.As(err, &away), errors.Is(err, seal.ErrKey):
 		return problem{http.StatusServiceUnavailable, titleOf(http.StatusServiceUnavailable), err.Error()}

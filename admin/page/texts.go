@@ -47,6 +47,7 @@ var known = []struct {
 	{store.ErrClosed, "errors.closed"},
 	{registry.ErrNoTopic, "errors.no_topic"},
 	{registry.ErrNoShard, "errors.no_shard"},
+	{registry.ErrNoSchedule, "errors.no_schedule"},
 	{registry.ErrNoToken, "errors.no_token"},
 	{registry.ErrChanged, "errors.changed"},
 	{registry.ErrUnavailable, "errors.registry"},

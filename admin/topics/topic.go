@@ -93,17 +93,18 @@ func (h *Handler) topicLive(ctx context.Context, t *registry.Topic) *topicLive {
 
 type topicData struct {
 	*registry.Topic
-	Note     registry.TopicNote
-	Tab      string
-	Live     *topicLive
-	Secret   string // a new secret, shown once
-	Secrets  int
-	Overlaps []time.Duration
-	Steps    []retryStep
-	Snippets []snippet
-	Snippet  snippet
-	State    store.State
-	States   []store.State
+	Note      registry.TopicNote
+	Tab       string
+	Live      *topicLive
+	Secret    string // a new secret, shown once
+	Secrets   int
+	Schedules int // of the topic
+	Overlaps  []time.Duration
+	Steps     []retryStep
+	Snippets  []snippet
+	Snippet   snippet
+	State     store.State
+	States    []store.State
 	jobs.JobList
 	Attempts []activity.Attempt
 	Errors   []observe.ErrorNote
@@ -145,6 +146,11 @@ func (h *Handler) topicPage(c echo.Context, t *registry.Topic) error {
 	}
 	if !slices.Contains(topicTabs, d.Tab) {
 		d.Tab = topicTabs[0]
+	}
+	for _, s := range h.Registry.Snapshot().Schedules.All() {
+		if s.Topic == t.Name {
+			d.Schedules++
+		}
 	}
 	d.Secret = h.Flashes.TakeSecret(c, keySecretOf+t.Name)
 	if err := h.fillTab(c, d); err != nil {

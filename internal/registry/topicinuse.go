@@ -20,9 +20,9 @@ const maxNamed = 10
 func (e *TopicInUseError) message() message.Message {
 	names := strings.Join(e.Schedules[:min(maxNamed, len(e.Schedules))], ", ")
 	if more := len(e.Schedules) - maxNamed; more > 0 {
-		return message.New("topic.in_use_more", e.Topic, names, more)
+		return message.New("field.topic_in_use_more", e.Topic, names, more)
 	}
-	return message.New("topic.in_use", e.Topic, names)
+	return message.New("field.topic_in_use", e.Topic, names)
 }
 
 func (e *TopicInUseError) Error() string { return e.message().Error() }

@@ -103,6 +103,9 @@ func (p *Policy) catchUp(cursor, until, now time.Time) (list []time.Time, limit 
 	return list, limit
 }
 
+// Deadline returns until when an occurrence may be pushed.
+func (p *Policy) Deadline(at time.Time) time.Time { return at.Add(p.maxLate(at)) }
+
 // maxLate returns how late an occurrence may be pushed.
 func (p *Policy) maxLate(at time.Time) time.Duration {
 	switch {

@@ -39,7 +39,13 @@ func newFixture(t *testing.T) *fixture {
 	t.Parallel()
 	f := &fixture{T: t, redis: redistest.Start(t, redistest.Options{Quick: true})}
 	f.queue = queue.Open(store.Options{
-		Timeout: wait.Limit,
+		Timeout: wait.Limit, Pace: &store.MovePace{Ahead: time.Second, Within: wait.Limit},
+		ShardOf: func(schedule string) string {
+			if def := f.registry.Snapshot().Schedules.Get(schedule); def != nil {
+				return def.Shard
+			}
+			return ""
+		},
 		Scheduled: func(c store.ScheduleChange) error {
 			f.mu.Lock()
 			defer f.mu.Unlock()

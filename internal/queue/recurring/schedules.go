@@ -21,7 +21,8 @@ type Registry interface {
 	) (*registry.Schedule, error)
 }
 
-// Schedules reads and changes schedules. Its methods may be called from any goroutine.
+// Schedules reads and changes schedules. Its methods may be called from any goroutine. A change goes on when the context
+// of its caller ends, because the journal must record what Redis did.
 type Schedules struct {
 	queue    *queue.Queue
 	registry Registry
@@ -76,25 +77,38 @@ func (s *Schedules) List(
 	return s.views(ctx, defs), next
 }
 
-// views reads the cursors of schedules, with one request for each bucket.
 func (s *Schedules) views(ctx context.Context, defs []*registry.Schedule) []View {
+	views := s.States(ctx, defs)
+	for i, def := range defs {
+		views[i].Next = Next(def, time.Now(), toldNext)
+	}
+	return views
+}
+
+// statesAtOnce is how many schedules one request reads.
+const statesAtOnce = 500
+
+// States returns what is told about schedules, without what is next. It reads many in one request to each bucket.
+func (s *Schedules) States(ctx context.Context, defs []*registry.Schedule) []View {
 	views, byBucket := make([]View, len(defs)), map[*store.Bucket][]int{}
 	for i, def := range defs {
-		views[i] = View{Schedule: def, Next: Next(def, time.Now(), toldNext)}
+		views[i] = View{Schedule: def}
 		b, err := s.bucketOf(def)
 		if views[i].Err = err; err == nil {
 			byBucket[b] = append(byBucket[b], i)
 		}
 	}
-	for b, which := range byBucket {
-		names := make([]string, len(which))
-		for k, i := range which {
-			names[k] = defs[i].Name
-		}
-		cursors, err := b.Cursors(ctx, names)
-		for k, i := range which {
-			if views[i].Err = err; err == nil {
-				views[i].Cursor = cursors[k]
+	for b, all := range byBucket {
+		for which := range slices.Chunk(all, statesAtOnce) {
+			names := make([]string, len(which))
+			for k, i := range which {
+				names[k] = defs[i].Name
+			}
+			cursors, err := b.Cursors(ctx, names)
+			for k, i := range which {
+				if views[i].Err = err; err == nil {
+					views[i].Cursor = cursors[k]
+				}
 			}
 		}
 	}
@@ -156,14 +170,14 @@ func (s *Schedules) Put(
 		next.Shard = home.Name()
 		return &next, nil
 	}
-	stored, err = s.registry.ChangeSchedule(ctx, actor, "put", def.Name, edit, s.place(false))
+	stored, err = s.store(ctx, actor, "put", def.Name, edit, s.place(false))
 	return stored, created, err
 }
 
 // Delete deletes a schedule; its jobs stay. Errors as of Put, and registry.ErrNoSchedule.
 func (s *Schedules) Delete(ctx context.Context, actor, name string) error {
 	edit := func(*registry.Schedule) (*registry.Schedule, error) { return nil, nil }
-	_, err := s.registry.ChangeSchedule(ctx, actor, "delete", name, edit, s.place(false))
+	_, err := s.store(ctx, actor, "delete", name, edit, s.place(false))
 	return err
 }
 
@@ -192,7 +206,13 @@ func (s *Schedules) edit(
 		change(&next)
 		return &next, nil
 	}
-	return s.registry.ChangeSchedule(ctx, actor, action, name, edit, s.place(catchUp))
+	return s.store(ctx, actor, action, name, edit, s.place(catchUp))
+}
+
+func (s *Schedules) store(
+	ctx context.Context, actor, action, name string, edit registry.ScheduleEdit, place registry.PlaceSchedule,
+) (*registry.Schedule, error) {
+	return s.registry.ChangeSchedule(context.WithoutCancel(ctx), actor, action, name, edit, place)
 }
 
 // ErrTopicOffline is the error of a push by hand to a topic that is offline.
@@ -251,7 +271,7 @@ func (m *manual) push(ctx context.Context, overlap registry.Overlap, jobs []stor
 	f := store.Fire{
 		Name: m.def.Name, Topic: m.def.Topic, Revision: m.def.Revision, Overlap: string(overlap), Jobs: jobs,
 	}
-	fired, _, err := m.queue.Fire(ctx, m.bucket, []store.Fire{f})
+	fired, _, err := m.queue.Fire(context.WithoutCancel(ctx), m.bucket, []store.Fire{f})
 	if err != nil {
 		return nil, err
 	}

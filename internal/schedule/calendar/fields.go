@@ -13,6 +13,38 @@ type fields struct {
 	eitherDay bool // both day fields are restricted
 }
 
+// Fields are the values that a cron expression accepts, in ascending order. A field without values accepts all.
+type Fields struct {
+	Minutes, Hours, Days, Months []int
+	Weekdays                     []int // 0 is Sunday
+	EitherDay                    bool  // a day needs to match only one of Days and Weekdays
+}
+
+// Fields returns what the rule's cron expression accepts; ok is false if it has none.
+func (r *Rule) Fields() (f Fields, ok bool) {
+	if r.every > 0 {
+		return f, false
+	}
+	c := &r.cron
+	return Fields{
+		Minutes: values(c.minutes, 0, 59), Hours: values(c.hours, 0, 23), Days: values(c.days, 1, 31),
+		Months: values(c.months, 1, 12), Weekdays: values(c.weekdays, 0, 6), EitherDay: c.eitherDay,
+	}, true
+}
+
+// values returns the numbers of the bits that are set, and none if all are.
+func values(set uint64, first, last int) (list []int) {
+	for n := first; n <= last; n++ {
+		if set>>n&1 == 1 {
+			list = append(list, n)
+		}
+	}
+	if len(list) == last-first+1 {
+		return nil
+	}
+	return list
+}
+
 // everyWeek multiplies the days of a week to those of six.
 const everyWeek = 1 | 1<<7 | 1<<14 | 1<<21 | 1<<28 | 1<<35
 

@@ -1,0 +1,160 @@
+package schedules
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/wakecall/wakecall/admin/list"
+	"github.com/wakecall/wakecall/admin/page"
+	"github.com/wakecall/wakecall/internal/message"
+	"github.com/wakecall/wakecall/internal/queue/recurring"
+	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
+)
+
+func (h *Handler) listRoutes(g *echo.Group) {
+	g.GET("/schedules", h.listPage)
+	g.GET("/schedules/-/week", h.weekPart)
+	h.Hub.Register("schedules", listEvery, "partials/schedules_rows", func(ctx context.Context, query string) (any, error) {
+		q, err := url.ParseQuery(query)
+		return h.list(ctx, q), err
+	})
+}
+
+const (
+	listEach  = 50
+	listEvery = 5 * time.Second
+)
+
+type listData struct {
+	filter
+	States  []registry.TopicState
+	Topics  []string // that have schedules
+	Order   list.Order[*registry.Schedule]
+	Lines   []line
+	Pager   list.Pager
+	All     int
+	Missing []string // shards that do not answer
+	Query   string   // of the live rows
+}
+
+// line is a schedule in the list.
+type line struct {
+	*registry.Schedule
+	Words message.Message
+	Next  time.Time         // zero: there is none
+	Last  *store.Occurrence // the newest one; nil: none yet, or unknown
+}
+
+// filter selects schedules.
+type filter struct{ Search, Topic, State string }
+
+func filterOf(q url.Values) filter {
+	return filter{strings.TrimSpace(q.Get("q")), strings.TrimSpace(q.Get("topic")), q.Get("state")}
+}
+
+// FilterQuery returns the filter as the query of an address.
+func (f filter) FilterQuery() string {
+	return list.With(url.Values{}, "q", f.Search, "topic", f.Topic, "state", f.State).Encode()
+}
+
+// Narrow reports whether the filter selects not all schedules.
+func (f filter) Narrow() bool { return f != filter{} }
+
+// matching returns the schedules that the filter selects, by name.
+func (f filter) matching(all registry.Table[*registry.Schedule]) (found []*registry.Schedule) {
+	words := strings.Fields(strings.ToLower(f.Search))
+	for name, s := range all.All() {
+		if f.Topic != "" && f.Topic != s.Topic || f.State != "" && f.State != string(s.State) {
+			continue
+		}
+		text := strings.ToLower(strings.Join([]string{name, s.Topic, s.Cron, s.TimeZone}, " "))
+		if !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) }) {
+			found = append(found, s)
+		}
+	}
+	return found
+}
+
+func (h *Handler) columns() []list.Column[*registry.Schedule] {
+	now := h.Now()
+	return []list.Column[*registry.Schedule]{
+		{By: "name", Label: "common.name"},
+		{Label: "common.topic"},
+		{Label: "schedules.rule"},
+		{By: "next", Label: "schedules.next", Key: func(s *registry.Schedule) list.Key {
+			if at := nextOf(s, now); !at.IsZero() {
+				return list.Key{float64(at.Unix())}
+			}
+			return list.Key{float64(1 << 62)}
+		}},
+		{Label: "schedules.last"},
+		{By: "state", Label: "common.state", Key: func(s *registry.Schedule) list.Key {
+			return list.Key{float64(strings.Compare(string(registry.TopicPaused), string(s.State)))}
+		}},
+	}
+}
+
+// nextOf returns the next occurrence; zero: there is none.
+func nextOf(s *registry.Schedule, now time.Time) (next time.Time) {
+	for _, next = range recurring.Next(s, now, 1) {
+	}
+	return next
+}
+
+func (h *Handler) listPage(c echo.Context) error {
+	d := h.list(c.Request().Context(), c.QueryParams())
+	for _, s := range h.Registry.Snapshot().Schedules.All() {
+		if !slices.Contains(d.Topics, s.Topic) {
+			d.Topics = append(d.Topics, s.Topic)
+		}
+		if len(d.Topics) == topicsSuggested {
+			break
+		}
+	}
+	slices.Sort(d.Topics)
+	return h.Pages.Render(c, http.StatusOK, "schedules", d)
+}
+
+// topicsSuggested is how many topics the forms suggest.
+const topicsSuggested = 500
+
+// list returns a page of the list. Cursors are read for the shown schedules only.
+func (h *Handler) list(ctx context.Context, q url.Values) *listData {
+	all := h.Registry.Snapshot().Schedules
+	d := &listData{
+		filter: filterOf(q), States: []registry.TopicState{registry.TopicActive, registry.TopicPaused}, All: all.Len(),
+		Order: list.NewOrder(h.columns(), q), Query: q.Encode(),
+	}
+	found := d.matching(all)
+	switch {
+	case d.Order.Column.Key != nil:
+		found = list.SortBy(found, d.Order.Column.Key, d.Order.Down)
+	case d.Order.Down:
+		slices.Reverse(found)
+	}
+	d.Pager = list.Numbered(q, len(found), listEach)
+	found = list.Shown(d.Pager, found)
+	for _, v := range h.Schedules.States(ctx, found) {
+		l := line{Schedule: v.Schedule, Words: inWords(v.Schedule), Next: nextOf(v.Schedule, h.Now())}
+		if v.Err != nil && !slices.Contains(d.Missing, v.Shard) {
+			d.Missing = append(d.Missing, v.Shard)
+		}
+		if v.Cursor != nil && len(v.Cursor.Last) > 0 {
+			l.Last = &v.Cursor.Last[len(v.Cursor.Last)-1]
+		}
+		d.Lines = append(d.Lines, l)
+	}
+	return d
+}
+
+func (h *Handler) weekPart(c echo.Context) error {
+	found := filterOf(c.QueryParams()).matching(h.Registry.Snapshot().Schedules)
+	return h.Pages.Fragment(c, "partials/schedules_week", newWeek(found, h.Now().In(page.Zone(c))))
+}
