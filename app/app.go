@@ -120,7 +120,7 @@ func (p *parts) open(process string, migrate registry.Migrate) (err error) {
 		Accepted: recorder.Accepted, Changed: recorder.Changed, Grouped: recorder.Grouped,
 		Scheduled: recorder.Scheduled, Ended: recorder.Ended,
 		Durability: p.durability,
-		Remembers:  p.remembers, Pinned: p.pinned,
+		Remembers:  p.remembers, Pinned: p.pinned, ShardOf: p.shardOf,
 		Announced: func() { p.registry.Nudge() }, // the registry is opened before the queue has shards
 		Host:      setup.HostName(p.cfg), Settings: setup.CommonSettings(p.cfg),
 		AwaitCompared: awaitsCompared(process),

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -22,7 +23,8 @@ const (
 // drainer moves the jobs of draining shards to active ones.
 type drainer struct {
 	queue   *queue.Queue
-	changed <-chan struct{} // receives when the queue's shards have changed
+	first   func(ctx context.Context, s *store.Shard) error // moves its schedules
+	changed <-chan struct{}                                 // receives when the queue's shards have changed
 	log     *slog.Logger
 	holder  string // unique: containers may have the same host name and pids
 	total   *prometheus.CounterVec
@@ -37,8 +39,8 @@ func (p *parts) newDrainer() *drainer {
 	}, []string{"shard"})
 	p.metrics.MustRegister(total)
 	return &drainer{
-		queue: p.queue, changed: p.shardsChanged(), log: p.log, holder: rand.Text(), total: total,
-		next: map[string]time.Time{}, since: map[string]int{},
+		queue: p.queue, first: p.schedules().Drain, changed: p.shardsChanged(), log: p.log, holder: rand.Text(),
+		total: total, next: map[string]time.Time{}, since: map[string]int{},
 	}
 }
 
@@ -74,7 +76,9 @@ func (d *drainer) drainAll(ctx context.Context) (some bool) {
 
 func (d *drainer) drain(ctx context.Context, s *store.Shard) {
 	name := s.Name()
+	left := d.first(ctx, s) // other jobs than their occurrences can be moved without them
 	moved, err := d.queue.Drain(ctx, s, d.holder)
+	err = errors.Join(left, err)
 	d.total.WithLabelValues(name).Add(float64(moved))
 	d.since[name] += moved
 	if d.since[name] > 0 && (moved == 0 || time.Since(d.logged) > drainLogEvery) {

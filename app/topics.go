@@ -27,6 +27,14 @@ func (p *parts) remembers(topic string) bool {
 	return t != nil && t.Remember > 0
 }
 
+// shardOf returns the shard of a schedule, or "".
+func (p *parts) shardOf(schedule string) string {
+	if s := p.registry.Snapshot().Schedules.Get(schedule); s != nil {
+		return s.Shard
+	}
+	return ""
+}
+
 // pinned returns the shard that a topic is pinned to, or "".
 func (p *parts) pinned(topic string) string {
 	snapshot := p.registry.Snapshot()

@@ -58,8 +58,10 @@ func ask(t *testing.T, s *mcp.ClientSession, tool string, args map[string]any) (
 }
 
 var (
-	readingTools  = []string{"alerts", "dead_letters", "find_job", "group_jobs", "list_jobs", "list_topics", "shards", "topic_stats"}
-	changingTools = []string{"ack_alert", "cancel_group", "delete_job", "pause_topic", "resume_topic", "retry_dead", "run_job"}
+	readingTools = []string{"alerts", "dead_letters", "find_job", "group_jobs", "list_jobs", "list_schedules",
+		"list_topics", "shards", "show_schedule", "topic_stats"}
+	changingTools = []string{"ack_alert", "cancel_group", "delete_job", "pause_schedule", "pause_topic", "resume_schedule",
+		"resume_topic", "retry_dead", "run_job", "run_schedule"}
 )
 
 // TestAssistantOnlyReadsUnlessAllowed: without --allow-changes there is no tool that changes anything.
@@ -100,6 +102,9 @@ func TestAssistantChanges(t *testing.T) {
 		"POST /v1/topics/t/dead/retry":    {200, `{"count":3}`},
 		"DELETE /v1/topics/t/jobs/x":      {204, ``},
 		"POST /v1/alerts/7/ack":           {200, `{}`},
+		"POST /v1/schedules/s/pause":      {200, `{"name":"s","state":"paused"}`},
+		"POST /v1/schedules/s/resume":     {200, `{"name":"s","state":"active"}`},
+		"POST /v1/schedules/s/run":        {201, `{"topic":"t","id":"s!2026-01-02T03:04:05.000Z"}`},
 		"DELETE /v1/groups/g":             {200, `{"deleted":2,"running":1}`},
 		"DELETE /v1/groups/g?close=10m0s": {202, `{"deleted":2,"running":1,"pending":["redis-2"]}`},
 	})
@@ -118,6 +123,13 @@ func TestAssistantChanges(t *testing.T) {
 		{"delete_job", map[string]any{"topic": "t", "id": "x"}, "DELETE /v1/topics/t/jobs/x"},
 		{"cancel_group", map[string]any{"group": "g"}, "DELETE /v1/groups/g"},
 		{"cancel_group", map[string]any{"group": "g", "close": "10m"}, "DELETE /v1/groups/g?close=10m0s"},
+		{
+			"pause_schedule", map[string]any{"schedule": "s", "until": "2026-12-01T00:00:00Z"},
+			`POST /v1/schedules/s/pause {"until":"2026-12-01T00:00:00.000Z"}`,
+		},
+		{"pause_schedule", map[string]any{"schedule": "s"}, "POST /v1/schedules/s/pause {}"},
+		{"resume_schedule", map[string]any{"schedule": "s", "catch_up": true}, `POST /v1/schedules/s/resume {"catch_up":true}`},
+		{"run_schedule", map[string]any{"schedule": "s"}, "POST /v1/schedules/s/run"},
 		{"pause_topic", map[string]any{"topic": "t", "reason": "release"}, `PUT /v1/topics/t?reason=release {"state":"paused"}`},
 		{"resume_topic", map[string]any{"topic": "t"}, `PUT /v1/topics/t {"state":"active"}`},
 		{"ack_alert", map[string]any{"id": 7, "reason": "known"}, `POST /v1/alerts/7/ack {"reason":"known"}`},
@@ -199,6 +211,31 @@ func TestAssistantReadsAGroup(t *testing.T) {
 	}
 	if _, failure := ask(t, s, "group_jobs", map[string]any{"group": "g", "limit": 101}); !strings.Contains(failure, "100") {
 		t.Errorf("a limit of 101: %q", failure)
+	}
+}
+
+// TestAssistantReadsSchedules, but not their headers.
+func TestAssistantReadsSchedules(t *testing.T) {
+	const report = `{"name":"report","topic":"reports","cron":"0 8 * * 1-5","time_zone":"Asia/Shanghai","body":{"n":1},
+		"headers":{"X-Key":"hidden"},"missed":"last","overlap":"skip","state":"active","shard":"redis-1",
+		"next":["2026-01-02T03:14:05Z","2026-01-03T03:14:05Z"],"left_out":{"late":3},
+		"last":[{"id":"report@2026-01-01T00:00:00Z","scheduled_for":"2026-01-01T00:00:00Z","state":"dead"}]}`
+	api := newFakeAPI(t, map[string]answer{
+		"GET /v1/schedules/report":                   {200, report},
+		"GET /v1/schedules?limit=1000&topic=reports": {200, `{"schedules":[` + report + `]}`},
+	})
+	s := askAssistant(t, api.url, "secret-token", false)
+	got, failure := ask(t, s, "show_schedule", map[string]any{"schedule": "report"})
+	for _, part := range []string{
+		`"cron":"0 8 * * 1-5"`, "(in 10m)", `"state":"dead"`, `"late":3`, `"id":"report@2026-01-01T00:00:00Z"`, `"body":"{\"n\":1}"`,
+	} {
+		if !strings.Contains(got, part) {
+			t.Errorf("no %s in %s %s", part, got, failure)
+		}
+	}
+	list, failure := ask(t, s, "list_schedules", map[string]any{"topic": "reports"})
+	if !strings.Contains(list, `"name":"report"`) || strings.Contains(got+list, "hidden") {
+		t.Errorf("listed: %s %s", list, failure)
 	}
 }
 

@@ -57,6 +57,7 @@ func (t *tools) addChanges(s *mcp.Server) {
 	}, func(ctx context.Context, in ackIn) (*doneOut, error) {
 		return done("acknowledged", t.api.AckAlert(ctx, in.ID, in.Reason))
 	})
+	t.addScheduleChanges(s)
 }
 
 type jobIn struct {

@@ -54,6 +54,7 @@ func (t *tools) addReading(s *mcp.Server) {
 		Name: "shards", Annotations: reads(),
 		Description: "Lists the shards (the Redis deployments that hold the jobs) and their health.",
 	}, t.shards)
+	t.addScheduleReading(s)
 }
 
 // deadFilter are the arguments that select dead jobs: the fields of client.DeadFilter, described.

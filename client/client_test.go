@@ -373,6 +373,14 @@ func TestOnlySafeRequestsAreRepeated(t *testing.T) {
 			_, err := c.MoveGroup(ctx, "g", GroupMove{Shift: time.Hour, Key: "k"})
 			return err
 		}, 2},
+		"put of a schedule": {func(c *Client) error {
+			_, _, err := c.PutSchedule(ctx, Schedule{Name: "s", Body: body})
+			return err
+		}, 2},
+		"run of a schedule":    {func(c *Client) error { _, err := c.RunSchedule(ctx, "s"); return err }, 1},
+		"resume of a schedule": {func(c *Client) error { _, err := c.ResumeSchedule(ctx, "s", true); return err }, 2},
+		"backfill":             {func(c *Client) error { _, err := c.BackfillSchedule(ctx, "s", Backfill{}); return err }, 2},
+		"delete of a schedule": {func(c *Client) error { return c.DeleteSchedule(ctx, "s") }, 1},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -21,7 +21,7 @@ var (
 	ErrUnauthorized = errors.New("no valid token")                // 401
 	ErrForbidden    = errors.New("the token does not allow this") // 403
 	ErrNotFound     = errors.New("not found")                     // 404
-	// 409: the job is running, the id already exists, the topic is offline, the group is closed
+	// 409: the job is running, the id already exists, the topic is offline or in use, the group is closed
 	ErrConflict    = errors.New("conflict")
 	ErrChanged     = errors.New("changed by another client") // 412
 	ErrTooLarge    = errors.New("too large")                 // 413

@@ -282,14 +282,19 @@ func (p Push) encode() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := make([]byte, 0, len(head)+len(p.Body)+9)
+	return withBody(head, p.Body), nil
+}
+
+// withBody adds a body to the JSON of an object.
+func withBody(head, body []byte) []byte {
+	b := make([]byte, 0, len(head)+len(body)+9)
 	b = append(b, head[:len(head)-1]...) // without the closing brace
 	if len(head) > len("{}") {
 		b = append(b, ',')
 	}
 	b = append(b, `"body":`...)
-	b = append(b, p.Body...)
-	return append(b, '}'), nil
+	b = append(b, body...)
+	return append(b, '}')
 }
 
 // formatInstant formats a time as RFC 3339 with milliseconds, in UTC. It rounds up, since a job must never be early.

@@ -252,7 +252,7 @@ func (c *Client) DeleteTopicIf(ctx context.Context, name, etag string) error {
 	return c.do(ctx, request{method: http.MethodDelete, path: topicPath(name), match: etag}, nil)
 }
 
-// DropTopic removes a topic with all its jobs. ErrNotFound: it does not exist.
+// DropTopic removes a topic with all its jobs. ErrConflict: it has schedules. ErrNotFound: it does not exist.
 func (c *Client) DropTopic(ctx context.Context, name string) error {
 	return c.DeleteTopicWith(ctx, name, TopicDeletion{Jobs: true})
 }

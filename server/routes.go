@@ -15,8 +15,7 @@ const (
 
 	mayConsume  = registry.RightConsume  // reserve jobs of pull topics and end their leases
 	maySchedule = registry.RightSchedule // change schedules
-
-	mayTokens = registry.RightTokens // list, create and revoke tokens within the token's own rights
+	mayTokens   = registry.RightTokens   // list, create and revoke tokens within the token's own rights
 )
 
 // routes registers the routes that openapi.yaml describes; a test compares the two.

@@ -30,7 +30,8 @@ var clientCases = []struct {
 	test func(t *testing.T, d *driver)
 }{
 	{"push", pushesWithOptions}, {"ids", pushesOddIDs}, {"body", pushesValues}, {"batch", pushesBatch},
-	{"change", changesJobs}, {"groups", cancelsGroups}, {"lease", endsLeases}, {"refused", reportsRefusals},
+	{"change", changesJobs}, {"groups", cancelsGroups}, {"schedules", putsSchedules},
+	{"lease", endsLeases}, {"refused", reportsRefusals},
 	{"unreachable", reportsLostAnswers}, {"repeat", repeatsWhatIsSafe}, {"prefix", keepsThePrefix},
 	{"verify", verifiesSignatures}, {"bodies", readsBodies}, {"header", checksHeaders},
 }
@@ -254,6 +255,77 @@ func cancelsGroups(t *testing.T, d *driver) {
 		if d.must(t, on("cancel_group", nil), &done); done.Deleted != 0 {
 			t.Errorf("again: %+v", done)
 		}
+	}
+}
+
+// putsSchedules: a schedule is created, read, listed, paused, resumed, run, backfilled and deleted.
+func putsSchedules(t *testing.T, d *driver) {
+	topic := d.topic + ".schedules"
+	d.MustPutTopic(t, topic, M{"callback_url": d.endpoint.URL("/" + topic)})
+	type schedule struct {
+		Name, Topic, Cron, State string
+		TimeZone                 string `json:"time_zone"`
+		Body                     any
+		PausedUntil              *time.Time `json:"paused_until"`
+		Next                     []time.Time
+		Last                     []struct{ ID, State string }
+		LeftOut                  map[string]int `json:"left_out"`
+	}
+	name := topic + ".report"
+	on := func(op string, more M) M {
+		c := M{"op": op, "name": name}
+		maps.Copy(c, more)
+		return c
+	}
+	var s schedule
+	d.must(t, on("put_schedule", M{"schedule": M{
+		"topic": topic, "cron": "0 8 * * 1-5", "time_zone": "Asia/Shanghai", "body": M{"n": "ü"}, "overlap": "allow",
+	}}), &s)
+	if s.Name != name || s.Topic != topic || s.Cron != "0 8 * * 1-5" || s.State != "active" || len(s.Next) != 5 ||
+		s.Next[0].UTC().Hour() != 0 || s.LeftOut["late"] != 0 || s.TimeZone != "Asia/Shanghai" {
+		t.Errorf("put: %+v", s)
+	}
+	d.must(t, on("put_schedule", M{"schedule": M{
+		"topic": topic, "every": 3600, "start_at": "2026-01-01T00:00:00Z", "json": `{"n": 1}`,
+	}}), nil)
+	s = schedule{}
+	if d.must(t, on("schedule", nil), &s); s.Cron != "" || fmt.Sprint(s.Body) != "map[n:1]" || len(s.Next) != 5 {
+		t.Errorf("replaced: %+v", s)
+	}
+	var list []schedule
+	if d.must(t, M{"op": "schedules", "topic": topic}, &list); len(list) != 1 || list[0].Name != name ||
+		fmt.Sprint(list[0].Body) != "map[n:1]" {
+		t.Errorf("listed: %+v", list)
+	}
+	until := time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC)
+	if d.must(t, on("pause_schedule", M{"until": until}), &s); s.State != "paused" || !s.PausedUntil.Equal(until) {
+		t.Errorf("paused until: %+v", s)
+	}
+	s = schedule{}
+	if d.must(t, on("pause_schedule", nil), &s); s.State != "paused" || s.PausedUntil != nil {
+		t.Errorf("paused: %+v", s)
+	}
+	for _, catchUp := range []bool{true, false} {
+		if d.must(t, on("resume_schedule", M{"catch_up": catchUp}), &s); s.State != "active" {
+			t.Errorf("resumed: %+v", s)
+		}
+	}
+	var run struct{ ID string }
+	if d.must(t, on("run_schedule", nil), &run); !strings.HasPrefix(run.ID, name+"!") {
+		t.Errorf("run: %+v", run)
+	}
+	var filled struct {
+		Occurrences               []time.Time
+		Pushed, Existing, LeftOut int
+	}
+	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	period := M{"from": from, "to": from.Add(3 * time.Hour), "dry_run": true, "overlap": "allow"}
+	if d.must(t, on("backfill_schedule", period), &filled); len(filled.Occurrences) != 3 || filled.Pushed != 0 {
+		t.Errorf("backfill: %+v", filled)
+	}
+	d.must(t, on("delete_schedule", nil), nil)
+	if f := d.fails(t, on("schedule", nil), http.StatusNotFound); f.Code != "schedule_not_found" {
+		t.Errorf("deleted: %+v", f)
 	}
 }
 
@@ -501,12 +573,29 @@ func repeatsWhatIsSafe(t *testing.T, d *driver) {
 			t.Errorf("%s: %d requests", op, n)
 		}
 	}
+	const schedule = `{"name":"s","topic":"t","body":1,"state":"active","next":[],"last":[],"left_out":{}}`
+	for op, answer := range map[string]string{
+		"schedule": schedule, "schedules": `{"schedules":[` + schedule + `]}`, "put_schedule": schedule,
+		"pause_schedule": schedule, "resume_schedule": schedule,
+		"backfill_schedule": `{"occurrences":[],"pushed":0,"existing":0,"left_out":0}`,
+	} {
+		b = breakAnswers(t, busy, loses, replies(http.StatusOK, answer))
+		d.must(t, M{
+			"op": op, "name": "s", "topic": "t", "schedule": M{"topic": "t", "body": 1}, "catch_up": true, "dry_run": false,
+			"from": "2031-01-01T00:00:00Z", "to": "2031-01-02T00:00:00Z", "client": patient(b),
+		}, nil)
+		if n := len(b.bodies()); n != 3 {
+			t.Errorf("%s: %d requests", op, n)
+		}
+	}
 	for name, command := range map[string]M{
-		"error":  {"op": "push", "topic": "t", "push": M{"id": "x", "body": 1, "on_duplicate": "error"}},
-		"delete": {"op": "delete", "topic": "t", "id": "x"},
-		"delay":  {"op": "change", "topic": "t", "id": "x", "push": M{"delay": 5}},
-		"run":    {"op": "run", "topic": "t", "id": "x"},
-		"move":   {"op": "move_group", "name": "g", "move": M{"delay": 5}},
+		"error":           {"op": "push", "topic": "t", "push": M{"id": "x", "body": 1, "on_duplicate": "error"}},
+		"delete":          {"op": "delete", "topic": "t", "id": "x"},
+		"delay":           {"op": "change", "topic": "t", "id": "x", "push": M{"delay": 5}},
+		"run":             {"op": "run", "topic": "t", "id": "x"},
+		"move":            {"op": "move_group", "name": "g", "move": M{"delay": 5}},
+		"schedule run":    {"op": "run_schedule", "name": "s"},
+		"schedule delete": {"op": "delete_schedule", "name": "s"},
 	} {
 		for kind, way := range map[string]http.HandlerFunc{"ApiError": busy, "UnreachableError": loses} {
 			b := breakAnswers(t, way)

@@ -100,11 +100,11 @@ func topicsIn(data []byte) ([]registry.Topic, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(found) > maxTopics {
+	if len(found.Topics) > maxTopics {
 		return nil, message.New("topics.too_many", maxTopics)
 	}
-	topics, seen := make([]registry.Topic, len(found)), map[string]bool{}
-	for i, t := range found {
+	topics, seen := make([]registry.Topic, len(found.Topics)), map[string]bool{}
+	for i, t := range found.Topics {
 		if seen[t.Name] {
 			return nil, message.New("topics.twice", t.Name)
 		}

@@ -89,7 +89,7 @@ func TestMistakesInExpressionsAndFilesAreChinese(t *testing.T) {
 		}
 	}
 	for file, want := range map[string]string{
-		"hello": "既不是主题，也不是主题列表", "- 1": `"1" 不是主题`, "": "其中没有主题", "a: [": "文档 1：[1:4]",
+		"hello": "既不是主题或定时计划，也不是它们的列表", "- 1": `"1" 不是主题`, "": "其中没有主题", "a: [": "文档 1：[1:4]",
 		"- {name: a, ttl: 1}\n- {x: 1}":                 "文档 1，主题 第 2 个：没有名称",
 		"{name: a, callback_url: 'ftp://h', ttr: soon}": "文档 1，主题 a：ttr: 应为 \"90s\"、\"30m\" 这样的时长，或秒数，而不是 \"soon\"; ",
 	} {

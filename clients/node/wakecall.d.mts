@@ -46,6 +46,41 @@ export interface Group {
   jobs: Job[];
 }
 
+/** What a recurring job is; one of cron and every is required. */
+export interface ScheduleOptions {
+  topic: string;
+  cron?: string;
+  every?: Duration;
+  time_zone?: string;
+  start_at?: Instant;
+  end_at?: Instant;
+  body?: unknown;
+  json?: string;
+  priority?: Priority;
+  headers?: Record<string, string>;
+  jitter?: Duration;
+  missed?: "last" | "skip" | "all";
+  max_late?: Duration;
+  overlap?: "skip" | "replace" | "allow";
+  state?: "active" | "paused";
+  paused_until?: Instant;
+}
+
+/** A schedule in the API's answers; last and left_out are absent while its shard, in unavailable, does not answer. */
+export interface Schedule extends Omit<ScheduleOptions, "json"> {
+  name: string;
+  time_zone: string;
+  state: "active" | "paused";
+  paused_until?: string;
+  shard: string;
+  created_at: string;
+  updated_at: string;
+  next: string[];
+  last?: { id: string; scheduled_for: string; state: string }[];
+  left_out?: { late: number; overlap: number; paused: number; limit: number; edited: number };
+  unavailable?: string[];
+}
+
 export interface LeasedJob {
   lease: string;
   leased_until: string;
@@ -115,6 +150,17 @@ export class Client {
     name: string,
     move: { delay: Duration } | { due_at: Instant } | { shift: Duration; key: string },
   ): Promise<{ moved: number; skipped: number }>;
+  schedules(options?: { topic?: string }): AsyncGenerator<Schedule, void, void>;
+  schedule(name: string): Promise<Schedule>;
+  putSchedule(name: string, schedule: ScheduleOptions): Promise<Schedule>;
+  deleteSchedule(name: string): Promise<void>;
+  pauseSchedule(name: string, options?: { until?: Instant }): Promise<Schedule>;
+  resumeSchedule(name: string, options?: { catchUp?: boolean }): Promise<Schedule>;
+  runSchedule(name: string): Promise<{ topic: string; id: string }>;
+  backfillSchedule(
+    name: string,
+    backfill: { from: Instant; to: Instant; overlap?: "skip" | "replace" | "allow"; dryRun?: boolean },
+  ): Promise<{ occurrences: string[]; pushed: number; existing: number; left_out: number }>;
   reserve(
     topics: string | string[],
     options?: { max?: number; wait?: number; ttr?: Duration; order?: "fair" | "listed" },

@@ -167,6 +167,65 @@ export class Client {
     return this.#do("PATCH", groupPath(name), JSON.stringify(move), options);
   }
 
+  // Schedules
+
+  /** Iterates over the schedules of a topic, or of all topics that the token may read, by name. */
+  async *schedules({ topic } = {}) {
+    for (let cursor; ; ) {
+      const path = `/v1/schedules${queryOf({ topic, limit: 1000, cursor })}`;
+      const { schedules, next } = await this.#do("GET", path, null, { repeatable: true });
+      yield* schedules;
+      if (!next) return;
+      cursor = next;
+    }
+  }
+
+  /**
+   * Resolves to a schedule with its next occurrences (next), its last jobs (last), and how many occurrences were left
+   * out, by reason (left_out).
+   */
+  schedule(name) {
+    return this.#do("GET", schedulePath(name), null, { repeatable: true });
+  }
+
+  /**
+   * Creates a schedule, or replaces it as a whole, and resolves to it. `body`, of its jobs, is any value that JSON has,
+   * or `json` a text that is sent byte for byte.
+   */
+  putSchedule(name, schedule) {
+    return this.#do("PUT", schedulePath(name), withBody(wireOf(schedule), schedule), { repeatable: true });
+  }
+
+  /** Deletes a schedule. Its jobs stay. */
+  async deleteSchedule(name) {
+    await this.#do("DELETE", schedulePath(name), null, {});
+  }
+
+  /** Pauses a schedule, until a time or until it is resumed, and resolves to it. */
+  pauseSchedule(name, { until } = {}) {
+    return this.#do("POST", schedulePath(name, "/pause"), JSON.stringify({ until }), { repeatable: true });
+  }
+
+  /** Ends a pause. The occurrences of the pause are left out, or with catchUp pushed as `missed` says. */
+  resumeSchedule(name, { catchUp } = {}) {
+    const text = JSON.stringify({ catch_up: catchUp });
+    return this.#do("POST", schedulePath(name, "/resume"), text, { repeatable: true });
+  }
+
+  /** Pushes a job of a schedule now; resolves to its topic and id. The next occurrence is pushed nevertheless. */
+  runSchedule(name) {
+    return this.#do("POST", schedulePath(name, "/run"), null, {});
+  }
+
+  /**
+   * Pushes the occurrences from `from` on, before `to`, that have no job; at most 1,000. overlap: "allow" if it is not
+   * given. Resolves to the occurrences, and how many are pushed, existing and left_out.
+   */
+  backfillSchedule(name, { from, to, overlap, dryRun }) {
+    const text = JSON.stringify({ from, to, overlap, dry_run: dryRun });
+    return this.#do("POST", schedulePath(name, "/backfill"), text, { repeatable: true });
+  }
+
   // Pull topics
 
   /** Reserves up to max ready jobs of pull topics; waits for the first one up to `wait` seconds. */
@@ -349,8 +408,16 @@ function jobPath(topic, id) {
 }
 
 function groupPath(name, options = {}) {
+  return `/v1/groups/${escapeId(name)}${queryOf(options)}`;
+}
+
+function schedulePath(name, action = "") {
+  return `/v1/schedules/${escapeId(name)}${action}`;
+}
+
+function queryOf(options) {
   const query = new URLSearchParams(Object.entries(options).filter(([, value]) => value !== undefined)).toString();
-  return `/v1/groups/${escapeId(name)}${query && "?"}${query}`;
+  return query && `?${query}`;
 }
 
 /** Dots alone would be resolved by a proxy as a relative path. */

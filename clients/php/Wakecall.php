@@ -233,6 +233,85 @@ final class Client
         return $this->do('PATCH', self::groupPath($name), self::encode($move), !isset($move['delay']), $options);
     }
 
+    // Schedules
+
+    /** Returns the schedules of a topic, or of all topics that the token may read, by name; page by page. */
+    public function schedules(?string $topic = null): \Generator
+    {
+        for ($cursor = null;; $cursor = $page['next']) {
+            $query = http_build_query(['topic' => $topic, 'limit' => 1000, 'cursor' => $cursor]);
+            $page = $this->do('GET', "/v1/schedules?$query", null, true);
+            foreach ($page['schedules'] as $schedule) {
+                yield $schedule;
+            }
+            if (($page['next'] ?? '') === '') {
+                return;
+            }
+        }
+    }
+
+    /**
+     * Returns a schedule with its next occurrences (next), its last jobs (last), and how many occurrences were left
+     * out, by reason (left_out).
+     */
+    public function schedule(string $name): array
+    {
+        return $this->do('GET', self::schedulePath($name), null, true);
+    }
+
+    /**
+     * Creates a schedule, or replaces it as a whole, and returns it.
+     *
+     * @param array $schedule topic, body or json (a text that is sent byte for byte), cron ('0 8 * * 1-5') or every,
+     *                        time_zone, start_at, end_at, priority, headers, jitter, missed ('last', 'skip', 'all'),
+     *                        max_late, overlap ('skip', 'replace', 'allow'), state ('active', 'paused'), paused_until
+     */
+    public function putSchedule(string $name, array $schedule): array
+    {
+        return $this->do('PUT', self::schedulePath($name), self::encode($schedule + ['body' => null]), true);
+    }
+
+    /** Deletes a schedule. Its jobs stay. */
+    public function deleteSchedule(string $name): void
+    {
+        $this->do('DELETE', self::schedulePath($name), null, false);
+    }
+
+    /**
+     * Pauses a schedule, and returns it.
+     *
+     * @param string|int|\DateTimeInterface|null $until null: until it is resumed
+     */
+    public function pauseSchedule(string $name, $until = null): array
+    {
+        return $this->do('POST', self::schedulePath($name, '/pause'), self::encode(['until' => $until]), true);
+    }
+
+    /** Ends a pause. The occurrences of the pause are left out, or with $catchUp pushed as `missed` says. */
+    public function resumeSchedule(string $name, bool $catchUp = false): array
+    {
+        $text = self::encode(['catch_up' => $catchUp ?: null]);
+        return $this->do('POST', self::schedulePath($name, '/resume'), $text, true);
+    }
+
+    /** Pushes a job of a schedule now; returns its topic and id. The next occurrence is pushed nevertheless. */
+    public function runSchedule(string $name): array
+    {
+        return $this->do('POST', self::schedulePath($name, '/run'), null, false);
+    }
+
+    /**
+     * Pushes the occurrences of a period that have no job. Returns the occurrences, and how many are pushed, existing
+     * and left_out.
+     *
+     * @param array $backfill from, to (occurrences before it); at most 1,000; overlap ('allow' if it is not given);
+     *                        dry_run: push none
+     */
+    public function backfillSchedule(string $name, array $backfill): array
+    {
+        return $this->do('POST', self::schedulePath($name, '/backfill'), self::encode($backfill), true);
+    }
+
     // Pull topics
 
     /**
@@ -460,15 +539,18 @@ final class Client
     private static function parse(string $text)
     {
         $value = json_decode(self::undecoded($text), true, 512, JSON_BIGINT_AS_STRING);
-        if (isset($value['jobs']) && is_array($value['jobs'])) {
-            $value['jobs'] = array_map([self::class, 'job'], $value['jobs']);
+        foreach (['jobs', 'schedules'] as $list) {
+            if (isset($value[$list]) && is_array($value[$list])) {
+                $value[$list] = array_map([self::class, 'job'], $value[$list]);
+            }
         }
         return isset($value['topic']) ? self::job($value) : $value;
     }
 
     /**
      * Returns the JSON of an answer in which the body of each job is a string: its JSON. So a body that cannot be
-     * decoded costs no other job. Jobs are at depth 1 or 3; at 2 and 4 are headers, which may be named body.
+     * decoded costs no other job. Jobs, and schedules, are at depth 1 or 3; at 2 and 4 are headers, which may be named
+     * body.
      */
     private static function undecoded(string $text): string
     {
@@ -533,6 +615,11 @@ final class Client
     {
         $query = http_build_query($options);
         return '/v1/groups/' . self::escape($name) . ($query === '' ? '' : "?$query");
+    }
+
+    private static function schedulePath(string $name, string $action = ''): string
+    {
+        return '/v1/schedules/' . self::escape($name) . $action;
     }
 
     private static function escape(string $id): string

@@ -194,6 +194,60 @@ class Client:
         # A delay counts from its arrival, so repeating it would move the jobs again.
         return self._do("PATCH", _group_path(name), text, delay is None, header={"Idempotency-Key": key})
 
+    # -- schedules --
+
+    def schedules(self, *, topic=None):
+        """Return an iterator over the schedules of a topic, or of all topics that the token may read, by name."""
+        cursor = None
+        while True:
+            page = self._do("GET", _query("/v1/schedules", topic=topic, limit=1000, cursor=cursor), None, True)
+            yield from page["schedules"]
+            cursor = page.get("next")
+            if not cursor:
+                return
+
+    def schedule(self, name):
+        """Return a schedule with its next occurrences (next), its last jobs (last), and how many occurrences were left
+        out, by reason (left_out)."""
+        return self._do("GET", _schedule_path(name), None, True)
+
+    def put_schedule(self, name, topic, body=None, *, json=None, **options):
+        """Create a schedule, or replace it as a whole. Return it as schedule does.
+
+        body: of its jobs, any value that JSON has, or json: a text that is sent byte for byte.
+        options: cron ("0 8 * * 1-5") or every, time_zone, start_at, end_at, priority, headers, jitter, missed ("last",
+        "skip", "all"), max_late, overlap ("skip", "replace", "allow"), state ("active", "paused"), paused_until.
+        """
+        members = {option: _wire(option, v) for option, v in dict(options, topic=topic).items() if v is not None}
+        text = _with_body(members, {"body": body, "json": json})
+        return self._do("PUT", _schedule_path(name), text, True)
+
+    def delete_schedule(self, name):
+        """Delete a schedule. Its jobs stay."""
+        self._do("DELETE", _schedule_path(name), None, False)
+
+    def pause_schedule(self, name, *, until=None):
+        """Pause a schedule, until a time or until it is resumed. Return it."""
+        return self._schedule(name, "pause", until=until)
+
+    def resume_schedule(self, name, *, catch_up=None):
+        """End a pause. The occurrences of the pause are left out, or with catch_up pushed as `missed` says."""
+        return self._schedule(name, "resume", catch_up=catch_up)
+
+    def run_schedule(self, name):
+        """Push a job of a schedule now, and return its topic and id. The next occurrence is pushed nevertheless."""
+        return self._do("POST", _schedule_path(name, "/run"), None, False)
+
+    def backfill_schedule(self, name, start, end, *, overlap=None, dry_run=None):
+        """Push the occurrences from start on, before end, that have no job; at most 1,000. overlap: "allow" if it is
+        not given. Return the occurrences, and how many are pushed, existing and left_out."""
+        ask = {"from": start, "to": end, "overlap": overlap, "dry_run": dry_run}
+        return self._schedule(name, "backfill", **ask)
+
+    def _schedule(self, name, action, **ask):
+        text = _json.dumps({member: _wire(member, v) for member, v in ask.items() if v is not None})
+        return self._do("POST", _schedule_path(name, "/" + action), text, True)
+
     # -- pull topics --
 
     def reserve(self, topics, *, max=1, wait=0, ttr=None, order=None):
@@ -384,8 +438,16 @@ def _path(topic, id=None):
 
 
 def _group_path(name, **options):
+    return _query(f"/v1/groups/{_escape(name)}", **options)
+
+
+def _schedule_path(name, action=""):
+    return f"/v1/schedules/{_escape(name)}{action}"
+
+
+def _query(path, **options):
     query = urllib.parse.urlencode({option: value for option, value in options.items() if value is not None})
-    return f"/v1/groups/{_escape(name)}" + (f"?{query}" if query else "")
+    return path + (f"?{query}" if query else "")
 
 
 def _escape(id):
@@ -462,7 +524,8 @@ _TOKEN = re.compile(r'("body"\s*:\s*)|"[^"\\]*(?:\\.[^"\\]*)*"|[][{},]')
 
 def _undecoded(text):
     """Return the JSON of an answer in which the body of each job is a string: its JSON. So a body that cannot be
-    decoded costs no other job. Jobs are at depth 1 or 3; at 2 and 4 are headers, which may be named body."""
+    decoded costs no other job. Jobs, and schedules, are at depth 1 or 3; at 2 and 4 are headers, which may be named
+    body."""
     parts, end, depth, level, start = [], 0, 0, 0, None
     for token in _TOKEN.finditer(text):
         depth += (token[0] in "{[") - (token[0] in "}]")
@@ -493,8 +556,8 @@ def _parse(text):
     value = _json.loads(_undecoded(text))
     if not isinstance(value, dict):
         return None
-    if "jobs" in value:
-        value["jobs"] = [_job(job) for job in value["jobs"]]
+    for name in {"jobs", "schedules"} & value.keys():
+        value[name] = [_job(job) for job in value[name]]
     return _job(value) if "topic" in value else value
 
 

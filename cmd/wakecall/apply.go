@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -18,26 +19,30 @@ import (
 	"github.com/wakecall/wakecall/internal/registry/topicfile"
 )
 
-const aboutApply = `Creates and changes topics to match the files. A file has topics in YAML or JSON: one topic,
-several documents, or a list. Each topic has a name and the fields of the API. A missing field
-takes its default, except secrets, which are kept unless the file sets them.
+const aboutApply = `Creates and changes topics and schedules to match the files. A file has them in YAML or JSON: one,
+several documents, or a list. Each topic has a name and the fields of the API, each schedule its name as schedule.
+A missing field takes its default, except secrets, which are kept unless the file sets them.
 
-All topics are checked before the first is changed. They are changed in batches of up to 1,000, each of them as a whole
-or not at all. Topics that are in no file are kept, unless --prune is set.`
+All of them are checked before the first is changed. Topics are changed in batches of up to 1,000, each of them as a
+whole or not at all; then schedules, one by one. What is in no file is kept, unless --prune is set: that deletes topics
+if the files have at least one, and schedules if the files have at least one.`
 
 func (p *program) topicApplyCommand() *cobra.Command {
+	return p.applyCommand(`  wakecall topic apply -f topics.yaml
+  wakecall topic show order.close | sed s/active/paused/ | wakecall topic apply -f -`)
+}
+
+func (p *program) applyCommand(example string) *cobra.Command {
 	var ap apply
 	var files []string
 	cmd := &cobra.Command{
-		Use: "apply -f FILE", Short: "create and change topics to match a file", Long: aboutApply, Args: noArgs,
-		SuggestFor: []string{"add", "create", "edit", "put", "set"},
-		Example: `  wakecall topic apply -f topics.yaml
-  wakecall topic show order.close | sed s/active/paused/ | wakecall topic apply -f -`,
+		Use: "apply -f FILE", Short: "create and change topics and schedules to match a file", Long: aboutApply,
+		Args: noArgs, SuggestFor: []string{"add", "create", "edit", "put", "set"}, Example: example,
 		RunE: p.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
 			if len(files) == 0 {
 				return usagef("-f FILE is required; - reads standard input")
 			}
-			wanted, err := p.readTopics(files)
+			wanted, err := p.readFiles(files)
 			if err != nil {
 				return err
 			}
@@ -49,47 +54,103 @@ func (p *program) topicApplyCommand() *cobra.Command {
 			return err
 		}),
 	}
-	cmd.Flags().StringArrayVarP(&files, "file", "f", nil, "`FILE` of topics, - for standard input; may be repeated")
+	cmd.Flags().StringArrayVarP(&files, "file", "f", nil,
+		"`FILE` of topics and schedules, - for standard input; may be repeated")
 	cmd.Flags().BoolVar(&ap.dryRun, "dry-run", false, "show what would change, and change nothing")
-	cmd.Flags().BoolVar(&ap.prune, "prune", false, "delete the topics that are in no file")
-	cmd.Flags().BoolVar(&ap.drop, "drop-jobs", false, "with --prune: also delete their jobs")
+	cmd.Flags().BoolVar(&ap.prune, "prune", false, "delete the topics and schedules that are in no file")
+	cmd.Flags().BoolVar(&ap.drop, "drop-jobs", false, "with --prune: also delete the jobs of these topics")
 	return p.addClientFlags(cmd)
 }
 
-// change describes what apply did to a topic.
+// change describes what apply did to a topic or a schedule.
 type change struct {
-	Topic  string   `json:"topic"`
-	Done   string   `json:"done"` // created, changed, unchanged or deleted
-	Fields []string `json:"fields,omitempty"`
+	Topic    string   `json:"topic,omitempty"`
+	Schedule string   `json:"schedule,omitempty"`
+	Done     string   `json:"done"` // created, changed, unchanged or deleted
+	Fields   []string `json:"fields,omitempty"`
 }
 
-// apply changes the server's topics to match the files.
+// apply changes the server's topics and schedules to match the files.
 type apply struct {
 	api                 *client.Client
 	dryRun, prune, drop bool
 }
 
-func (ap *apply) run(ctx context.Context, wanted []topicfile.Topic) ([]change, error) {
-	list, err := ap.api.Topics(ctx)
+// run first compares everything, then changes topics before the schedules that use them, and deletes the other way
+// round. It returns what it has done, or in a dry run would do.
+func (ap *apply) run(ctx context.Context, wanted topicfile.File) ([]change, error) {
+	topics, goneTopics, err := ap.compareTopics(ctx, wanted.Topics)
 	if err != nil {
 		return nil, err
+	}
+	schedules, goneSchedules, err := ap.compareSchedules(ctx, wanted.Schedules, goneTopics)
+	if err != nil {
+		return nil, err
+	}
+	if ap.dryRun {
+		return slices.Concat(topics, schedules, goneSchedules, goneTopics), nil
+	}
+	done, err := ap.putTopics(ctx, wanted.Topics, topics)
+	if err != nil {
+		return done, err
+	}
+	for i, ch := range schedules {
+		if ch.Done != "unchanged" {
+			if _, _, err := ap.api.PutScheduleJSON(ctx, ch.Schedule, wanted.Schedules[i].JSON); err != nil {
+				return done, fmt.Errorf("schedule %s: %w", ch.Schedule, err)
+			}
+		}
+		done = append(done, ch)
+	}
+	for _, ch := range goneSchedules {
+		if err := ap.api.DeleteSchedule(ctx, ch.Schedule); err != nil {
+			return done, fmt.Errorf("schedule %s: %w", ch.Schedule, err)
+		}
+		done = append(done, ch)
+	}
+	for _, ch := range goneTopics {
+		if err := deleteTopic(ctx, ap.api, ch.Topic, client.TopicDeletion{Jobs: ap.drop}); err != nil {
+			return done, fmt.Errorf("topic %s: %w", ch.Topic, err)
+		}
+		done = append(done, ch)
+	}
+	return done, nil
+}
+
+// compareTopics returns what has to be done for the topics in the files, and which topics --prune deletes.
+func (ap *apply) compareTopics(ctx context.Context, wanted []topicfile.Topic) (changes, gone []change, err error) {
+	if len(wanted) == 0 {
+		return nil, nil, nil
+	}
+	list, err := ap.api.Topics(ctx)
+	if err != nil {
+		return nil, nil, err
 	}
 	current := map[string]client.Topic{}
 	for _, t := range list {
 		current[t.Name] = t
 	}
-	changes := make([]change, len(wanted))
-	b := batch{api: ap.api}
-	for i, w := range wanted {
+	for _, w := range wanted {
 		ch, err := compare(w, current)
 		if err != nil {
-			return nil, fmt.Errorf("topic %s: %w", w.Name, err)
+			return nil, nil, fmt.Errorf("topic %s: %w", w.Name, err)
 		}
-		changes[i] = ch
+		changes = append(changes, ch)
 		delete(current, w.Name)
 	}
+	if ap.prune {
+		for _, name := range slices.Sorted(maps.Keys(current)) {
+			gone = append(gone, change{Topic: name, Done: "deleted"})
+		}
+	}
+	return changes, gone, nil
+}
+
+// putTopics sends the topics that have changed, and returns which are up to date then.
+func (ap *apply) putTopics(ctx context.Context, wanted []topicfile.Topic, changes []change) ([]change, error) {
+	b := batch{api: ap.api}
 	for i, w := range wanted {
-		if ap.dryRun || changes[i].Done == "unchanged" {
+		if changes[i].Done == "unchanged" {
 			continue
 		}
 		if err := b.add(ctx, w, i); err != nil {
@@ -99,19 +160,7 @@ func (ap *apply) run(ctx context.Context, wanted []topicfile.Topic) ([]change, e
 	if err := b.send(ctx); err != nil {
 		return changes[:b.sent], err
 	}
-	if !ap.prune {
-		return changes, nil
-	}
-	for _, t := range list {
-		if _, left := current[t.Name]; !left {
-			continue
-		}
-		if err := ap.remove(ctx, t.Name); err != nil {
-			return changes, fmt.Errorf("topic %s: %w", t.Name, err)
-		}
-		changes = append(changes, change{Topic: t.Name, Done: "deleted"})
-	}
-	return changes, nil
+	return slices.Clone(changes), nil
 }
 
 // compare returns what has to be done for a topic in the files.
@@ -165,13 +214,6 @@ func (b *batch) send(ctx context.Context) error {
 	return err
 }
 
-func (ap *apply) remove(ctx context.Context, name string) error {
-	if ap.dryRun {
-		return nil
-	}
-	return deleteTopic(ctx, ap.api, name, client.TopicDeletion{Jobs: ap.drop})
-}
-
 // differences returns the fields in which the server's topic differs from the file's. Secrets in a file always count as
 // different, because the API does not show the server's.
 func differences(w topicfile.Topic, t client.Topic) ([]string, error) {
@@ -191,41 +233,44 @@ func differences(w topicfile.Topic, t client.Topic) ([]string, error) {
 	return fields, nil
 }
 
-// readTopics reads and checks all files.
-func (p *program) readTopics(files []string) ([]topicfile.Topic, error) {
-	var all []topicfile.Topic
+// readFiles reads and checks all files.
+func (p *program) readFiles(files []string) (all topicfile.File, err error) {
 	var errs []error
 	seen := map[string]string{}
-	for _, file := range files {
-		topics, err := p.readTopicFile(file)
-		errs = append(errs, err)
-		for _, t := range topics {
-			if first, ok := seen[t.Name]; ok {
-				errs = append(errs, fmt.Errorf("%s: topic %s is already in %s", file, t.Name, first))
-			}
-			seen[t.Name] = file
+	once := func(what, file string) {
+		if first, ok := seen[what]; ok {
+			errs = append(errs, fmt.Errorf("%s: %s is already in %s", file, what, first))
 		}
-		all = append(all, topics...)
+		seen[what] = file
+	}
+	for _, file := range files {
+		found, err := p.readFile(file)
+		errs = append(errs, err)
+		for _, t := range found.Topics {
+			once("topic "+t.Name, file)
+		}
+		for _, s := range found.Schedules {
+			once("schedule "+s.Name, file)
+		}
+		all.Topics, all.Schedules = append(all.Topics, found.Topics...), append(all.Schedules, found.Schedules...)
 	}
 	return all, errors.Join(errs...)
 }
 
-func (p *program) readTopicFile(file string) ([]topicfile.Topic, error) {
+func (p *program) readFile(file string) (found topicfile.File, err error) {
 	var data []byte
-	var err error
 	if file == "-" {
 		data, err = io.ReadAll(p.in)
 	} else {
 		data, err = os.ReadFile(file)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read topics: %w", err)
+		return found, fmt.Errorf("read topics and schedules: %w", err)
 	}
-	topics, err := topicfile.Parse(data)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+	if found, err = topicfile.Parse(data); err != nil {
+		return found, fmt.Errorf("%s: %w", file, err)
 	}
-	return topics, nil
+	return found, nil
 }
 
 func (p *program) showChanges(changes []change, dryRun bool) error {
@@ -245,7 +290,11 @@ func (p *program) showChanges(changes []change, dryRun bool) error {
 			if len(ch.Fields) > 0 {
 				what += " (" + strings.Join(ch.Fields, ", ") + ")"
 			}
-			if _, err := fmt.Fprintf(w, "%s %s\n", printable.Line(ch.Topic), printable.Line(what)); err != nil {
+			name := ch.Topic
+			if ch.Schedule != "" {
+				name = "schedule " + ch.Schedule
+			}
+			if _, err := fmt.Fprintf(w, "%s %s\n", printable.Line(name), printable.Line(what)); err != nil {
 				return err
 			}
 		}

@@ -45,6 +45,15 @@ var examples = map[string]string{
 	"wakecall topic resume": `  wakecall topic resume order.close`,
 	"wakecall topic delete": `  wakecall topic delete order.close --drop-jobs`,
 
+	"wakecall schedule list":   `  wakecall schedule list --topic reports`,
+	"wakecall schedule show":   `  wakecall schedule show report`,
+	"wakecall schedule delete": `  wakecall schedule delete report`,
+	"wakecall schedule pause":  `  wakecall schedule pause report --until 2026-12-27T00:00:00+08:00`,
+	"wakecall schedule resume": `  wakecall schedule resume report --catch-up`,
+	"wakecall schedule run":    `  wakecall schedule run report`,
+	"wakecall schedule backfill": `  wakecall schedule backfill report --from 2026-11-01T00:00:00Z --to 2026-11-08T00:00:00Z ` +
+		`--dry-run`,
+
 	"wakecall shard list":   `  wakecall shard list`,
 	"wakecall shard rename": `  wakecall shard rename redis-1 orders`,
 	"wakecall shard drain":  `  wakecall shard drain redis-1`,

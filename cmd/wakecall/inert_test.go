@@ -43,9 +43,17 @@ func TestOutputHasNoTerminalEscapes(t *testing.T) {
 		"headers":  map[string]string{printabletest.Hostile: printabletest.Hostile},
 		"emails":   []string{printabletest.Hostile},
 	}
+	form := `{"name":%[1]s,"topic":%[1]s,"cron":%[1]s,"time_zone":%[1]s,"state":%[1]s,"missed":%[1]s,"overlap":%[1]s,"priority":%[1]s,
+		"body":%[1]s,"shard":%[1]s,"next":[%[2]s],"unavailable":[%[1]s],"last":[{"id":%[1]s,"scheduled_for":%[2]s,"state":%[1]s}]}`
+	schedule := fmt.Sprintf(form, s, at)
+	f.answers["GET /v1/schedules/s"] = answer{200, schedule}
+	f.answers["GET /v1/schedules?limit=1000"] = answer{200, `{"schedules":[` + schedule + `]}`}
+	f.answers["POST /v1/schedules/s/pause"] = answer{200, schedule}
+	f.answers["POST /v1/schedules/s/run"] = answer{201, fmt.Sprintf(`{"topic":%[1]s,"id":%[1]s}`, s)}
 	for _, args := range [][]string{
 		{"get", "t", "x"}, {"run", "t", "x"}, {"delete", "t", "x"}, {"push", "t"}, {"list", "t", "--state", "dead"},
 		{"group", "show", "g"}, {"group", "cancel", "g"}, {"group", "move", "g", "--shift", "1h"},
+		{"schedule", "show", "s"}, {"schedule", "list"}, {"schedule", "pause", "s"}, {"schedule", "run", "s"},
 		{"topic", "list"}, {"topic", "show", "t"}, {"topic", "delete", "t"}, {"shard", "list"}, {"stats", "nowhere"},
 	} {
 		for _, output := range []string{"table", "json"} {

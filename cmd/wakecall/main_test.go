@@ -33,11 +33,12 @@ func TestMain(m *testing.M) {
 
 // fakeAPI implements as much of the API as the commands need: it stores topics, and has canned jobs.
 type fakeAPI struct {
-	mu      sync.Mutex
-	url     string
-	topics  map[string]map[string]any
-	log     []string          // METHOD URI BODY of every request that changes state
-	answers map[string]answer // METHOD URI → canned answer
+	mu        sync.Mutex
+	url       string
+	topics    map[string]map[string]any
+	schedules map[string]map[string]any
+	log       []string          // METHOD URI BODY of every request that changes state
+	answers   map[string]answer // METHOD URI → canned answer
 }
 
 type answer struct {
@@ -47,7 +48,9 @@ type answer struct {
 
 func newFakeAPI(t *testing.T) *fakeAPI {
 	t.Helper()
-	f := &fakeAPI{topics: map[string]map[string]any{}, answers: map[string]answer{}}
+	f := &fakeAPI{
+		topics: map[string]map[string]any{}, schedules: map[string]map[string]any{}, answers: map[string]answer{},
+	}
 	srv := httptest.NewServer(f)
 	t.Cleanup(srv.Close)
 	f.url = srv.URL
@@ -75,7 +78,16 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name, isTopic := strings.CutPrefix(r.URL.Path, "/v1/topics/")
+	schedule, isSchedule := strings.CutPrefix(r.URL.Path, "/v1/schedules/")
 	switch {
+	case r.URL.Path == "/v1/schedules":
+		list := []map[string]any{}
+		for _, name := range slices.Sorted(maps.Keys(f.schedules)) {
+			list = append(list, f.schedules[name])
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"schedules": list})
+	case isSchedule:
+		f.schedule(w, r.Method, schedule, body)
 	case r.URL.Path == "/v1/topics":
 		list := []map[string]any{}
 		for _, name := range slices.Sorted(maps.Keys(f.topics)) {
@@ -139,6 +151,33 @@ func (f *fakeAPI) topic(w http.ResponseWriter, method, name string, body []byte)
 		w.WriteHeader(http.StatusNoContent)
 	default:
 		_ = json.NewEncoder(w).Encode(t)
+	}
+}
+
+func (f *fakeAPI) schedule(w http.ResponseWriter, method, name string, body []byte) {
+	switch s, ok := f.schedules[name]; {
+	case method == http.MethodPut:
+		put := map[string]any{
+			"name": name, "time_zone": "UTC", "jitter": "0s", "missed": "last", "overlap": "skip", "state": "active",
+			"shard": "redis-1", "created_at": "2026-01-02T03:04:05.000Z", "next": []string{"2026-01-03T00:00:00.000Z"},
+			"last": []any{}, "left_out": map[string]int{"late": 0},
+		}
+		if err := json.Unmarshal(body, &put); err != nil {
+			problem(w, http.StatusBadRequest, err.Error())
+			return
+		}
+		f.schedules[name] = put
+		if !ok {
+			w.WriteHeader(http.StatusCreated)
+		}
+		_ = json.NewEncoder(w).Encode(put)
+	case !ok:
+		problem(w, http.StatusNotFound, fmt.Sprintf("there is no schedule %q", name))
+	case method == http.MethodDelete:
+		delete(f.schedules, name)
+		w.WriteHeader(http.StatusNoContent)
+	default:
+		_ = json.NewEncoder(w).Encode(s)
 	}
 }
 
@@ -227,6 +266,17 @@ const deadJob = `{"topic":"shop.close","id":"order-42","state":"dead","due_at":"
 const groupJob = `{"topic":"demo","id":"abc","group":"order-42","state":"delayed","due_at":"2026-01-02T03:34:05.678Z",
 "priority":"normal","attempts":0,"created_at":"2026-01-02T03:04:05.000Z"}`
 
+const scheduleJSON = `{"name":"report","topic":"reports","cron":"0 8 * * 1-5","time_zone":"Asia/Shanghai",
+"start_at":"2026-01-01T00:00:00.000Z","body":{"n":"<1>"},"jitter":"30s","missed":"last","max_late":"2h0m0s","overlap":"skip",
+"state":"paused","paused_until":"2026-01-05T00:00:00.000Z","shard":"redis-1","created_at":"2026-01-01T03:04:05.000Z",
+"updated_at":"2026-01-01T03:04:05.000Z","next":["2026-01-05T00:00:00.000Z","2026-01-06T00:00:00.000Z"],
+"last":[{"id":"report@2026-01-02T00:00:00Z","scheduled_for":"2026-01-02T00:00:00.000Z","state":"done"}],
+"left_out":{"late":3,"overlap":0,"paused":1,"limit":0,"edited":0}}`
+
+const silentSchedule = `{"name":"often","topic":"reports","every":"15m0s","time_zone":"UTC","body":null,"jitter":"0s","missed":"all",
+"overlap":"allow","state":"active","shard":"redis-2","created_at":"2026-01-01T03:04:05.000Z",
+"updated_at":"2026-01-01T03:04:05.000Z","next":["2026-01-02T03:15:00.000Z"],"unavailable":["redis-2"]}`
+
 const delayedJob = `{"topic":"demo","id":"abc","state":"delayed","due_at":"2026-01-02T03:34:05.678Z","priority":"normal","attempts":0,
 "created_at":"2026-01-02T03:04:05.000Z"}`
 
@@ -256,6 +306,15 @@ func TestOutputs(t *testing.T) {
 		"DELETE /v1/groups/order-42":             {200, `{"deleted":1,"running":0}`},
 		"DELETE /v1/groups/order-42?close=10m0s": {202, `{"deleted":2,"running":1,"pending":["redis-2","redis-3"]}`},
 		"PATCH /v1/groups/order-42":              {200, `{"moved":2,"skipped":1}`},
+		"GET /v1/schedules?limit=1000&topic=reports": {200,
+			`{"schedules":[` + silentSchedule + `,` + scheduleJSON + `]}`},
+		"GET /v1/schedules/report":         {200, scheduleJSON},
+		"GET /v1/schedules/often":          {200, silentSchedule},
+		"POST /v1/schedules/report/pause":  {200, scheduleJSON},
+		"POST /v1/schedules/report/resume": {200, silentSchedule},
+		"POST /v1/schedules/report/run":    {201, `{"topic":"reports","id":"report!2026-01-02T03:04:05.000Z"}`},
+		"POST /v1/schedules/report/backfill": {200, `{"occurrences":["2025-12-01T00:00:00.000Z","2025-12-02T00:00:00.000Z"],` +
+			`"pushed":1,"existing":1,"left_out":0}`},
 	}
 	f.topics["demo"] = map[string]any{"name": "demo", "callback_url": "http://127.0.0.1/x", "state": "active",
 		"ttr": "10s", "priority": "normal",
@@ -283,6 +342,17 @@ func TestOutputs(t *testing.T) {
 		"group-cancel":         {"group", "cancel", "order-42"},
 		"group-cancel-pending": {"group", "cancel", "order-42", "--close", "600"},
 		"group-move":           {"group", "move", "order-42", "--delay", "0"},
+		"schedule-list":        {"schedule", "list", "--topic", "reports"},
+		"schedule-list-none":   {"schedule", "list"},
+		"schedule-show":        {"schedule", "show", "report"},
+		"schedule-show-down":   {"schedule", "show", "often"},
+		"schedule-show-yaml":   {"schedule", "show", "report", "--yaml"},
+		"schedule-pause":       {"schedule", "pause", "report", "--until", "2026-01-05T00:00:00Z"},
+		"schedule-resume":      {"schedule", "resume", "report", "--catch-up"},
+		"schedule-run":         {"schedule", "run", "report"},
+		"schedule-backfill":    {"schedule", "backfill", "report", "--from", "2025-12-01T00:00:00Z", "--to", "2025-12-03T00:00:00Z"},
+		"schedule-backfill-dry": {"schedule", "backfill", "report", "--from", "2025-12-01T00:00:00Z", "--to",
+			"2025-12-03T00:00:00Z", "--overlap", "skip", "--dry-run"},
 		"push-raw": {"push", "demo", "--id", "note", "--content-type", "text/plain", "--body", "hi", "--delay", "1m",
 			"--priority", "low"},
 	} {

@@ -23,8 +23,8 @@ set.`,
 		Args:    noArgs,
 	}
 	cmd.Flags().BoolVar(&changes, "allow-changes", false,
-		"also offer tools that run, re-drive and delete jobs, cancel groups, pause topics and acknowledge alerts "+
-			"(default: read only)")
+		"also offer tools that run, re-drive and delete jobs, cancel groups, pause topics, pause and run schedules "+
+			"and acknowledge alerts (default: read only)")
 	cmd.RunE = p.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
 		p.lasts()
 		return assistant.Serve(ctx, p.in, p.out, assistant.Options{

@@ -130,14 +130,16 @@ func (p *program) pushBody(f pushFlags, fromInput bool) ([]byte, error) {
 	return []byte("null"), nil
 }
 
-// parseDue parses an RFC 3339 time or Unix milliseconds; "" is the zero time.
-func parseDue(s string) (time.Time, error) {
-	if s == "" {
-		return time.Time{}, nil
+// parseDue parses the value of --due.
+func parseDue(s string) (time.Time, error) { return parseTime("due", s) }
+
+// parseTime parses the value of a flag, an RFC 3339 time or Unix milliseconds; "" is the zero time.
+func parseTime(flag, value string) (t time.Time, err error) {
+	if value == "" {
+		return t, nil
 	}
-	t, err := registry.ParseInstant(s)
-	if err != nil {
-		return t, usagef("--due %q %w", s, err)
+	if t, err = registry.ParseInstant(value); err != nil {
+		return t, usagef("--%s %q %w", flag, value, err)
 	}
 	return t, nil
 }

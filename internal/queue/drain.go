@@ -112,13 +112,13 @@ func (m *mover) some(
 	}
 	byShard := map[*store.Shard][]*moving{}
 	for _, c := range list {
-		order := m.queue.Shards.activeFor(topic, c.ID)
-		// The shard itself is in the list when it has become active again: a job moved there would be removed.
-		i := slices.IndexFunc(order, func(s *store.Shard) bool { return s != m.from && s.Up() })
-		if i < 0 {
-			return &store.UnavailableError{Reason: "down", Err: m.queue.noShard()}
+		to, err := m.destination(&c.Job)
+		if err != nil {
+			return err
 		}
-		byShard[order[i]] = append(byShard[order[i]], c)
+		if to != nil {
+			byShard[to] = append(byShard[to], c)
+		}
 	}
 	for to, list := range byShard {
 		for chunk := range slices.Chunk(list, restoreStep) {
@@ -128,6 +128,26 @@ func (m *mover) some(
 		}
 	}
 	return nil
+}
+
+// destination returns where a job is moved: an occurrence to its schedule, another job to its home, or to the next
+// shard if that is down. It returns nil when the job has to wait for its schedule.
+func (m *mover) destination(j *store.Job) (*store.Shard, error) {
+	order := m.queue.Shards.activeFor(j.Topic, j.ID)
+	if j.Schedule != "" && m.queue.opts.ShardOf != nil {
+		switch to := m.queue.Shards.Named(m.queue.opts.ShardOf(j.Schedule)); {
+		case to == m.from:
+			return nil, nil
+		case slices.Contains(order, to):
+			order = []*store.Shard{to}
+		}
+	}
+	// The shard itself is in the list when it has become active again: a job moved there would be removed.
+	i := slices.IndexFunc(order, func(s *store.Shard) bool { return s != m.from && s.Up() })
+	if i < 0 {
+		return nil, &store.UnavailableError{Reason: "down", Err: m.queue.noShard()}
+	}
+	return order[i], nil
 }
 
 // move stores jobs in another shard, records that, and removes them here; if a job cannot be removed here, it removes

@@ -8,8 +8,8 @@ import (
 	"github.com/wakecall/wakecall/internal/store"
 )
 
-// Fire is store.Bucket.Fire with the journal's lines. When the journal cannot be written, it also returns what was fired,
-// and the error is an *UnavailableError.
+// Fire is store.Bucket.Fire with the journal's lines. When the journal cannot be written, it also returns what was
+// fired, and the error is an *UnavailableError.
 func (q *Queue) Fire(
 	ctx context.Context, b *store.Bucket, list []store.Fire,
 ) (fired []store.Fired, clock store.Clock, err error) {

@@ -25,23 +25,27 @@ func DecodeTopic(name string, data []byte) (*Topic, error) {
 		return nil, errors.Join(ValidTopicName(name), err)
 	}
 	t := NewTopic(name)
-	fields := t.fields()
-	var errs []error
+	errs := decodeMembers(members, t.fields(), fieldNames)
+	if err := errors.Join(append(errs, t.Validate())...); err != nil {
+		return nil, err
+	}
+	t.CallbackURL = sentURL(t.CallbackURL) // as in PutTopics, for comparisons with what is stored
+	return &t, nil
+}
+
+// decodeMembers decodes the members of an object into its fields. names are those that a client may set.
+func decodeMembers(members []member, fields map[string]field, names string) (errs []error) {
 	for _, m := range members {
 		decode, ok := fields[m.name]
 		if !ok {
-			errs = append(errs, Malformed(printable.Clip(m.name, 64), "field.unknown", fieldNames))
+			errs = append(errs, Malformed(printable.Clip(m.name, 64), "field.unknown", names))
 			continue
 		}
 		if err := m.decode(decode); err != nil {
 			errs = append(errs, err)
 		}
 	}
-	if err := errors.Join(append(errs, t.Validate())...); err != nil {
-		return nil, err
-	}
-	t.CallbackURL = sentURL(t.CallbackURL) // as in PutTopics, for comparisons with what is stored
-	return &t, nil
+	return errs
 }
 
 // fieldNames are the fields that a client may set.
@@ -68,6 +72,7 @@ type field struct {
 	into   func(value []byte) error
 	kind   string // a code
 	secret bool
+	null   bool // null is a value, not a missing one
 }
 
 // fields returns the fields of a topic by their exact names. encoding/json would also accept callback_URL.
@@ -78,7 +83,7 @@ func (t *Topic) fields() map[string]field {
 		"callback_url":  {into: value(&t.CallbackURL), kind: aText},
 		"method":        {into: value(&t.Method), kind: aText},
 		"content_type":  {into: value(&t.ContentType), kind: aText},
-		"headers":       {into: t.decodeHeaders, kind: aTextTable, secret: true},
+		"headers":       {into: headersInto(&t.Headers), kind: aTextTable, secret: true},
 		"delay":         {into: value(&t.Delay), kind: aDuration},
 		"ttr":           {into: value(&t.TTR), kind: aDuration},
 		"priority":      {into: value(&t.Priority), kind: aText},
@@ -98,7 +103,7 @@ func (t *Topic) fields() map[string]field {
 		"secrets":       {into: list(&t.Secrets), kind: aTextList, secret: true},
 		"state":         {into: value(&t.State), kind: aText},
 		// The API returns these fields, so it also accepts them. They change nothing.
-		"name":       {into: t.isName, kind: aText},
+		"name":       {into: isName(t.Name, "field.other_topic"), kind: aText},
 		"created_at": {into: value(new(time.Time)), kind: "kind.instant"},
 		"updated_at": {into: value(new(time.Time)), kind: "kind.instant"},
 	}
@@ -156,29 +161,38 @@ func list[T any](to *[]T) func([]byte) error {
 	}
 }
 
-func (t *Topic) isName(b []byte) error {
-	var name string
-	if err := json.Unmarshal(b, &name); err != nil {
-		return err
+// isName accepts the name that the object has already, and refuses another one with a code.
+func isName(own, code string) func([]byte) error {
+	return func(b []byte) error {
+		var name string
+		if err := json.Unmarshal(b, &name); err != nil {
+			return err
+		}
+		if name != own {
+			return Malformed("name", code, name, own)
+		}
+		return nil
 	}
-	if name != t.Name {
-		return Malformed("name", "field.other_topic", name, t.Name)
-	}
-	return nil
 }
 
-func (t *Topic) decodeHeaders(b []byte) error {
-	var headers map[string]*string
-	if err := json.Unmarshal(b, &headers); err != nil {
-		return err
-	}
-	for name, v := range headers {
-		if v == nil {
-			return Malformed("headers", "field.null", name)
+// headersInto sets headers, beside those that are there.
+func headersInto(to *map[string]string) func([]byte) error {
+	return func(b []byte) error {
+		var headers map[string]*string
+		if err := json.Unmarshal(b, &headers); err != nil {
+			return err
 		}
-		t.Headers[name] = *v
+		for name, v := range headers {
+			if v == nil {
+				return Malformed("headers", "field.null", name)
+			}
+			if *to == nil {
+				*to = map[string]string{}
+			}
+			(*to)[name] = *v
+		}
+		return nil
 	}
-	return nil
 }
 
 // member is the name and value of one member of a JSON object.
@@ -188,7 +202,7 @@ type member struct {
 }
 
 func (m member) decode(f field) error {
-	if string(m.value) == "null" {
+	if string(m.value) == "null" && !f.null {
 		return nil
 	}
 	if !m.value.IsValid() { // valid syntax, so a string has an unpaired surrogate, which encoding/json would replace

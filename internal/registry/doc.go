@@ -1,7 +1,7 @@
 // Package registry stores what every role follows: topics, schedules, shards, API tokens and settings, with an audit
-// trail. Every process has a snapshot of them in memory. The snapshot follows changes, survives outages of the database,
-// and is kept on disk so that a process can restart without the database. Topics, schedules, shards and tokens are
-// validated here, for the API, the command line and the admin.
+// trail. Every process has a snapshot of them in memory. The snapshot follows changes, survives outages of the
+// database, and is kept on disk so that a process can restart without the database. Topics, schedules, shards and
+// tokens are validated here, for the API, the command line and the admin.
 //
 // # Changes
 //

@@ -54,8 +54,8 @@ const (
 	OverlapAllow   Overlap = "allow"   // it is pushed
 )
 
-// ScheduleEdit returns the new definition; nil deletes it. was is nil if there is none. ErrUnchanged as an error changes
-// nothing.
+// ScheduleEdit returns the new definition; nil deletes it. was is nil if there is none. ErrUnchanged as an error
+// changes nothing.
 type ScheduleEdit func(was *Schedule) (*Schedule, error)
 
 // PlaceSchedule tells the schedule's shard a change before it is committed. Its error ends the change.

@@ -1,10 +1,15 @@
 package registry
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
+	"maps"
+	"slices"
 	"strings"
+	"time"
 
-	"github.com/wakecall/wakecall/internal/log/printable"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // DecodeSchedule decodes a schedule from JSON on top of the defaults. A null field counts as missing, but for the body.
@@ -15,19 +20,7 @@ func DecodeSchedule(name string, data []byte) (*Schedule, error) {
 		return nil, errors.Join(ValidTopicName(name), err)
 	}
 	s := NewSchedule(name)
-	fields := s.fields()
-	errs := []error{ValidTopicName(name)}
-	for _, m := range members {
-		decode, ok := fields[m.name]
-		switch {
-		case m.name == "body":
-			s.Body = []byte(m.value)
-		case !ok:
-			errs = append(errs, Malformed(printable.Clip(m.name, 64), "field.unknown", scheduleFieldNames))
-		default:
-			errs = append(errs, m.decode(decode))
-		}
-	}
+	errs := append(decodeMembers(members, s.fields(), scheduleFieldNames), ValidTopicName(name))
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
@@ -40,35 +33,71 @@ var scheduleFieldNames = strings.Join([]string{
 	"max_late", "overlap", "state", "paused_until",
 }, ", ")
 
-// fields returns the fields of a schedule by their exact names, without the body.
+// fields returns the fields of a schedule by their exact names.
 func (s *Schedule) fields() map[string]field {
-	const instant = "kind.instant"
+	const anInstant = "kind.instant"
 	fields := map[string]field{
 		"topic":        {into: value(&s.Topic), kind: aText},
 		"cron":         {into: value(&s.Cron), kind: aText},
 		"every":        {into: value(&s.Every), kind: aDuration},
 		"time_zone":    {into: value(&s.TimeZone), kind: aText},
-		"start_at":     {into: value(&s.StartAt), kind: instant},
-		"end_at":       {into: value(&s.EndAt), kind: instant},
+		"start_at":     {into: instant(&s.StartAt), kind: anInstant},
+		"end_at":       {into: instant(&s.EndAt), kind: anInstant},
+		"body":         {into: anyJSON(&s.Body), null: true},
 		"priority":     {into: value(&s.Priority), kind: aText},
-		"headers":      {into: value(&s.Headers), kind: aTextTable, secret: true},
+		"headers":      {into: headersInto(&s.Headers), kind: aTextTable, secret: true},
 		"jitter":       {into: value(&s.Jitter), kind: aDuration},
 		"missed":       {into: value(&s.Missed), kind: aText},
 		"max_late":     {into: value(&s.MaxLate), kind: aDuration},
 		"overlap":      {into: value(&s.Overlap), kind: aText},
 		"state":        {into: value(&s.State), kind: aText},
-		"paused_until": {into: value(&s.PausedUntil), kind: instant},
-		"name": {into: func(b []byte) error {
-			name := s.Name
-			if err := value(&name)(b); err != nil || name == s.Name {
-				return err
-			}
-			return Malformed("name", "field.other_schedule", name, s.Name)
-		}, kind: aText},
+		"paused_until": {into: instant(&s.PausedUntil), kind: anInstant},
+		"name":         {into: isName(s.Name, "field.other_schedule"), kind: aText},
 	}
 	// The API returns these fields, so it also accepts them. They change nothing.
-	for _, told := range []string{"shard", "created_at", "updated_at", "next", "last", "left_out", "unavailable"} {
+	for _, told := range toldOfSchedules {
 		fields[told] = field{into: func([]byte) error { return nil }}
 	}
 	return fields
 }
+
+// toldOfSchedules are the fields that only the server sets, and tells.
+var toldOfSchedules = []string{"shard", "created_at", "updated_at", "next", "last", "left_out", "unavailable"}
+
+func instant(to *time.Time) func([]byte) error {
+	return func(b []byte) (err error) {
+		text := string(b)
+		if jsontext.Value(b).Kind() == '"' {
+			if err := json.Unmarshal(b, &text); err != nil {
+				return err
+			}
+		}
+		*to, err = ParseInstant(text)
+		return err
+	}
+}
+
+func anyJSON(to *json.RawMessage) func([]byte) error {
+	return func(b []byte) error {
+		*to = b
+		return nil
+	}
+}
+
+// Fields returns the fields of the definition as JSON, without those that the server sets.
+func (s *Schedule) Fields() (fields map[string]json.RawMessage) {
+	c := *s
+	c.StartAt, c.EndAt, c.PausedUntil = s.StartAt.UTC(), s.EndAt.UTC(), s.PausedUntil.UTC()
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(c) // cannot fail: JSON can represent every value
+	_ = json.Unmarshal(b.Bytes(), &fields)
+	maps.DeleteFunc(fields, func(name string, _ json.RawMessage) bool {
+		return slices.Contains([]string{"name", "revision", "made_by"}, name) || slices.Contains(toldOfSchedules, name)
+	})
+	return fields
+}
+
+// DifferingScheduleFields returns the names of the fields in which two definitions differ, sorted.
+func DifferingScheduleFields(a, b *Schedule) []string { return differing(a.Fields(), b.Fields()) }

@@ -40,7 +40,8 @@ func encodeSnapshot(w io.Writer, s *Snapshot) error {
 	}
 	d := diskSnapshot{
 		Defaults: defaults, Shards: s.Shards, Tokens: s.Tokens, Settings: s.Settings,
-		Notes: make(map[string]TopicNote, s.Notes.Len()), Schedules: make(map[string]json.RawMessage, s.Schedules.Len()),
+		Notes:     make(map[string]TopicNote, s.Notes.Len()),
+		Schedules: make(map[string]json.RawMessage, s.Schedules.Len()),
 	}
 	for name, schedule := range s.Schedules.All() {
 		if d.Schedules[name], err = schedule.spec(); err != nil {

@@ -38,8 +38,9 @@ func (t *Topic) Fields() (fields map[string]json.RawMessage) {
 }
 
 // DifferingFields returns the names of the fields in which two topics differ, sorted.
-func DifferingFields(a, b *Topic) (names []string) {
-	ours, theirs := a.Fields(), b.Fields()
+func DifferingFields(a, b *Topic) []string { return differing(a.Fields(), b.Fields()) }
+
+func differing(ours, theirs map[string]json.RawMessage) (names []string) {
 	for _, name := range append(slices.Collect(maps.Keys(ours)), slices.Collect(maps.Keys(theirs))...) {
 		if !bytes.Equal(ours[name], theirs[name]) && !slices.Contains(names, name) {
 			names = append(names, name)

@@ -24,7 +24,7 @@ const (
 	maxOnTime    = time.Minute
 	longestLate  = 24 * time.Hour // what MaxLate is at most unless it is set
 	maxCaughtUp  = 100
-	wholeSeconds = time.Second // occurrences are
+	resolution   = time.Second // of occurrences
 )
 
 // Policy is what decides about the occurrences of a schedule.
@@ -55,7 +55,7 @@ func (p *Policy) Decide(cursor, now time.Time) Decision {
 	inTime := p.inTime(cursor, now)
 	until := now
 	if len(inTime) > 0 {
-		until = inTime[0].Add(-wholeSeconds)
+		until = inTime[0].Add(-resolution)
 	}
 	if missed := p.Rule.Count(cursor, until); missed > 0 {
 		d.Push, d.Limit = p.catchUp(cursor, until, now)
@@ -68,10 +68,10 @@ func (p *Policy) Decide(cursor, now time.Time) Decision {
 
 // inTime returns the occurrences that are not missed. There is at most one a second.
 func (p *Policy) inTime(cursor, now time.Time) []time.Time {
-	if earliest := now.Add(-maxOnTime - wholeSeconds); cursor.Before(earliest) {
+	if earliest := now.Add(-maxOnTime - resolution); cursor.Before(earliest) {
 		cursor = earliest
 	}
-	list := p.Rule.Between(cursor, now, int(maxOnTime/wholeSeconds)+2)
+	list := p.Rule.Between(cursor, now, int(maxOnTime/resolution)+2)
 	return slices.DeleteFunc(list, func(at time.Time) bool { return now.Sub(at) > min(maxOnTime, p.toNext(at)/2) })
 }
 
@@ -91,14 +91,14 @@ func (p *Policy) catchUp(cursor, until, now time.Time) (list []time.Time, limit 
 		if !ok || now.Sub(missed) > p.maxLate(missed) {
 			break
 		}
-		list, at = append(list, missed), missed.Add(-wholeSeconds)
+		list, at = append(list, missed), missed.Add(-resolution)
 	}
 	slices.Reverse(list)
 	if p.Missed == MissedAll && len(list) == most {
-		if oldest := now.Add(-p.maxLate(list[0]) - wholeSeconds); cursor.Before(oldest) {
+		if oldest := now.Add(-p.maxLate(list[0]) - resolution); cursor.Before(oldest) {
 			cursor = oldest
 		}
-		limit = p.Rule.Count(cursor, list[0].Add(-wholeSeconds))
+		limit = p.Rule.Count(cursor, list[0].Add(-resolution))
 	}
 	return list, limit
 }

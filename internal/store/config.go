@@ -51,6 +51,9 @@ type Options struct {
 	// Pinned returns the shard that takes all jobs of a topic while it can, so that their order is exact; "": the jobs
 	// are spread. nil: the jobs of all topics are spread.
 	Pinned func(topic string) string
+	// ShardOf returns the shard of a schedule, whose jobs are moved there when theirs is drained; "": there is no such
+	// schedule. nil: there are none.
+	ShardOf func(schedule string) string
 	// Announced is called after any process called Announce, and when such calls may have been missed. It must return
 	// at once. nil: the queue does not listen to announcements.
 	Announced func()

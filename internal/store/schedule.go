@@ -55,7 +55,8 @@ const (
 	FiredNone    FiredWhat = "none"    // there is no such schedule in the bucket
 )
 
-// Fire decides about the occurrences of schedules, whose topics are all in the bucket. It also returns the shard's clock.
+// Fire decides about the occurrences of schedules, whose topics are all in the bucket. It also returns the shard's
+// clock.
 func (b *Bucket) Fire(ctx context.Context, list []Fire) (fired []Fired, clock Clock, err error) {
 	args, changes := []any{0}, len(list)
 	for i := range list {

@@ -29,8 +29,8 @@ func jobOf(s *registry.Schedule, topic *registry.Topic, id string, due, nominal 
 		p = store.Normal
 	}
 	return store.Push{
-		Topic: s.Topic, ID: id, Body: s.Body, Priority: p, DueAt: due, Headers: s.Headers, Schedule: s.Name, For: nominal,
-		OnDuplicate: store.Keep,
+		Topic: s.Topic, ID: id, Body: s.Body, Priority: p, DueAt: due, Headers: s.Headers,
+		Schedule: s.Name, For: nominal, OnDuplicate: store.Keep,
 	}
 }
 

@@ -39,7 +39,13 @@ func newFixture(t *testing.T) *fixture {
 	t.Parallel()
 	f := &fixture{T: t, redis: redistest.Start(t, redistest.Options{Quick: true})}
 	f.queue = queue.Open(store.Options{
-		Timeout: wait.Limit,
+		Timeout: wait.Limit, Pace: &store.MovePace{Ahead: time.Second, Within: wait.Limit},
+		ShardOf: func(schedule string) string {
+			if def := f.registry.Snapshot().Schedules.Get(schedule); def != nil {
+				return def.Shard
+			}
+			return ""
+		},
 		Scheduled: func(c store.ScheduleChange) error {
 			f.mu.Lock()
 			defer f.mu.Unlock()
@@ -310,8 +316,7 @@ func TestAShardThatIsDownChangesNothing(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	_, _, err := f.Put(ctx, "me", s, func(*registry.Schedule) error { return nil })
-	var un *store.UnavailableError
-	if !errors.As(err, &un) {
+	if _, ok := errors.AsType[*store.UnavailableError](err); !ok {
 		t.Error(err)
 	}
 	if now := f.registry.Snapshot().Schedules.Get("tick"); now.Revision != was.Revision || string(now.Body) != `{"n":1}` {
@@ -332,5 +337,38 @@ func TestTheRegistryCountsAfterAnEditThatWasNotCommitted(t *testing.T) {
 			f.run(2)
 			wait.For(t, "an occurrence", func() bool { return len(f.ids()) > 0 })
 		})
+	}
+}
+
+// TestAScheduleChangesItsTopic: it goes on at once, in the same bucket or another.
+func TestAScheduleChangesItsTopic(t *testing.T) {
+	f := newFixture(t)
+	topic := registry.NewTopic("mails")
+	topic.Delivery = registry.DeliveryPull
+	if _, err := f.registry.PutTopic(t.Context(), "me", topic); err != nil {
+		t.Fatal(err)
+	}
+	s := everySecond("tick")
+	f.put(s)
+	s.Topic = "mails"
+	stored := f.put(s)
+	if c := f.get("tick").Cursor; c.Topic != "mails" || c.Revision != stored.Revision {
+		t.Errorf("the cursor is %+v", c)
+	}
+}
+
+// TestOccurrencesThatHaveNotComeAreNotBackfilled: they would come again.
+func TestOccurrencesThatHaveNotComeAreNotBackfilled(t *testing.T) {
+	f := newFixture(t)
+	f.put(everySecond("tick"))
+	now := time.Now()
+	d, err := f.Backfill(t.Context(), "tick", recurring.Backfill{From: now.Add(-time.Second), To: now.Add(900 * time.Millisecond)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range d.Occurrences {
+		if at.After(time.Now()) {
+			t.Errorf("%s was pushed at %s", at, time.Now())
+		}
 	}
 }

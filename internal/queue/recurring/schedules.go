@@ -21,7 +21,8 @@ type Registry interface {
 	) (*registry.Schedule, error)
 }
 
-// Schedules reads and changes schedules. Its methods may be called from any goroutine.
+// Schedules reads and changes schedules. Its methods may be called from any goroutine. A change goes on when the context
+// of its caller ends, because the journal must record what Redis did.
 type Schedules struct {
 	queue    *queue.Queue
 	registry Registry
@@ -169,14 +170,14 @@ func (s *Schedules) Put(
 		next.Shard = home.Name()
 		return &next, nil
 	}
-	stored, err = s.registry.ChangeSchedule(ctx, actor, "put", def.Name, edit, s.place(false))
+	stored, err = s.store(ctx, actor, "put", def.Name, edit, s.place(false))
 	return stored, created, err
 }
 
 // Delete deletes a schedule; its jobs stay. Errors as of Put, and registry.ErrNoSchedule.
 func (s *Schedules) Delete(ctx context.Context, actor, name string) error {
 	edit := func(*registry.Schedule) (*registry.Schedule, error) { return nil, nil }
-	_, err := s.registry.ChangeSchedule(ctx, actor, "delete", name, edit, s.place(false))
+	_, err := s.store(ctx, actor, "delete", name, edit, s.place(false))
 	return err
 }
 
@@ -205,7 +206,13 @@ func (s *Schedules) edit(
 		change(&next)
 		return &next, nil
 	}
-	return s.registry.ChangeSchedule(ctx, actor, action, name, edit, s.place(catchUp))
+	return s.store(ctx, actor, action, name, edit, s.place(catchUp))
+}
+
+func (s *Schedules) store(
+	ctx context.Context, actor, action, name string, edit registry.ScheduleEdit, place registry.PlaceSchedule,
+) (*registry.Schedule, error) {
+	return s.registry.ChangeSchedule(context.WithoutCancel(ctx), actor, action, name, edit, place)
 }
 
 // ErrTopicOffline is the error of a push by hand to a topic that is offline.
@@ -264,7 +271,7 @@ func (m *manual) push(ctx context.Context, overlap registry.Overlap, jobs []stor
 	f := store.Fire{
 		Name: m.def.Name, Topic: m.def.Topic, Revision: m.def.Revision, Overlap: string(overlap), Jobs: jobs,
 	}
-	fired, _, err := m.queue.Fire(ctx, m.bucket, []store.Fire{f})
+	fired, _, err := m.queue.Fire(context.WithoutCancel(ctx), m.bucket, []store.Fire{f})
 	if err != nil {
 		return nil, err
 	}
@@ -306,7 +313,11 @@ func (s *Schedules) Backfill(ctx context.Context, name string, b Backfill) (*Bac
 	if err := m.check(&b, overlap); err != nil {
 		return nil, err
 	}
-	list := m.policy.Rule.Between(b.From.Add(-time.Nanosecond), b.To.Add(-time.Nanosecond), MaxBackfill+1)
+	until := b.To.Add(-time.Nanosecond)
+	if until.After(m.now) { // what has not come will be pushed when it comes
+		until = m.now
+	}
+	list := m.policy.Rule.Between(b.From.Add(-time.Nanosecond), until, MaxBackfill+1)
 	if len(list) > MaxBackfill {
 		return nil, registry.OutOfRange("to", "field.backfill_limit", MaxBackfill)
 	}

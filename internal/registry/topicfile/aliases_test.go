@@ -20,11 +20,12 @@ func TestAliasesDoNotMultiply(t *testing.T) {
 }
 
 func TestAliasesAreRead(t *testing.T) {
-	topics, err := Parse([]byte(`
+	file, err := Parse([]byte(`
 - &base {name: a, callback_url: https://h/a, headers: &h {X-Team: pay}, ttr: 20s}
 - {<<: *base, name: b}
 - {name: c, callback_url: https://h/c, headers: *h}
 `))
+	topics := file.Topics
 	if err != nil || len(topics) != 3 {
 		t.Fatalf("%d topics, %v", len(topics), err)
 	}

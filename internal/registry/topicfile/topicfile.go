@@ -1,10 +1,14 @@
-// Package topicfile reads topics from a YAML or JSON file, for `wakecall topic apply` and the admin's import.
+// Package topicfile reads topics and schedules from a YAML or JSON file, for `wakecall topic apply` and the admin's
+// import.
 package topicfile
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -26,40 +30,67 @@ type Topic struct {
 	HasSecrets      bool            // the file contains secrets
 }
 
-// Parse reads a file of documents, each a topic, a list of topics, or the API's answer with all of them. Its error
-// lists every invalid topic.
-func Parse(data []byte) ([]Topic, error) {
+// Schedule is a schedule in a file.
+type Schedule struct {
+	*registry.Schedule                 // with all defaults
+	JSON               json.RawMessage // the fields in the file, without the name, as the API accepts them
+}
+
+// File is what is in a file.
+type File struct {
+	Topics    []Topic
+	Schedules []Schedule
+}
+
+// Parse reads a file of documents, each a topic, a schedule, a list of them, or the API's answer with all topics. Its
+// error lists every invalid topic and schedule.
+func Parse(data []byte) (file File, err error) {
 	documents, err := document.YAML(data)
 	if at, ok := errors.AsType[*document.Error](err); ok {
-		return nil, message.New("file.document", at.Document, fmt.Sprintf("[%d:%d] %s", at.Line, at.Column, at.Message))
+		return file, message.New("file.document", at.Document, fmt.Sprintf("[%d:%d] %s", at.Line, at.Column, at.Message))
 	}
-	var topics []Topic
 	var errs []error
 	count := 0
 	for n, body := range documents {
-		list, err := topicsIn(body)
+		list, err := objectsIn(body)
 		if err != nil {
-			return nil, message.New("file.document", n+1, err)
+			return File{}, message.New("file.document", n+1, err)
 		}
 		for _, fields := range list {
 			count++
-			name, _ := fields["name"].(string)
-			t, err := newTopic(name, fields)
-			if err != nil {
-				errs = append(errs, message.New("file.topic", n+1, nameOf(name, count), err))
-				continue
-			}
-			topics = append(topics, t)
+			errs = append(errs, file.add(fields, n+1, count))
 		}
 	}
 	if count == 0 {
-		return nil, message.New("file.none")
+		return file, message.New("file.none")
 	}
-	return topics, errors.Join(errs...)
+	return file, errors.Join(errs...)
 }
 
-// topicsIn decodes a document.
-func topicsIn(body ast.Node) ([]map[string]any, error) {
+// add adds a topic or a schedule. document and number say where it is.
+func (f *File) add(fields map[string]any, document, number int) error {
+	if _, is := fields[scheduleKey]; is {
+		name, s, err := newSchedule(fields)
+		if err != nil {
+			return message.New("file.schedule", document, nameOf(name, number), err)
+		}
+		f.Schedules = append(f.Schedules, s)
+		return nil
+	}
+	name, _ := fields["name"].(string)
+	t, err := newTopic(name, fields)
+	if err != nil {
+		return message.New("file.topic", document, nameOf(name, number), err)
+	}
+	f.Topics = append(f.Topics, t)
+	return nil
+}
+
+// scheduleKey is the field with the name of a schedule, which tells it from a topic.
+const scheduleKey = "schedule"
+
+// objectsIn decodes the topics and schedules of a document.
+func objectsIn(body ast.Node) ([]map[string]any, error) {
 	for _, n := range ast.Filter(ast.IntegerType, body) {
 		if t := n.GetToken(); t.Type == token.OctetIntegerType && !strings.Contains(t.Value, "o") {
 			return nil, message.New("file.octal", t.Value)
@@ -72,7 +103,7 @@ func topicsIn(body ast.Node) ([]map[string]any, error) {
 	if size := maxSize; !fits(value, &size) {
 		return nil, message.New("file.aliases", maxSize>>20)
 	}
-	return topicsOf(value)
+	return objectsOf(value)
 }
 
 // maxSize limits the bytes of a document's values with all aliases expanded.
@@ -107,8 +138,31 @@ func Format(topic []byte) ([]byte, error) {
 	if err := yaml.UnmarshalWithOptions(topic, &fields, yaml.UseOrderedMap()); err != nil {
 		return nil, err
 	}
-	fields = slices.DeleteFunc(
-		fields, func(f yaml.MapItem) bool { return f.Key == "created_at" || f.Key == "updated_at" })
+	return format(slices.DeleteFunc(
+		fields, func(f yaml.MapItem) bool { return f.Key == "created_at" || f.Key == "updated_at" }))
+}
+
+// FormatSchedule writes a schedule as YAML that Parse reads, without what the registry adds.
+func FormatSchedule(s *registry.Schedule) ([]byte, error) {
+	own := s.Fields()
+	fields := yaml.MapSlice{{Key: scheduleKey, Value: s.Name}}
+	for _, name := range slices.SortedFunc(maps.Keys(own), byPlace) {
+		var value any
+		if err := yaml.UnmarshalWithOptions(own[name], &value, yaml.UseOrderedMap()); err != nil {
+			return nil, err
+		}
+		fields = append(fields, yaml.MapItem{Key: name, Value: value})
+	}
+	return format(fields)
+}
+
+// byPlace compares the names of fields of a schedule: when it is comes first.
+func byPlace(a, b string) int {
+	place := func(name string) int { return slices.Index([]string{"time_zone", "every", "cron", "topic"}, name) }
+	return cmp.Or(cmp.Compare(place(b), place(a)), cmp.Compare(a, b))
+}
+
+func format(fields yaml.MapSlice) ([]byte, error) {
 	return yaml.MarshalWithOptions(fields, yaml.CustomMarshaler(func(s string) ([]byte, error) {
 		if plain.MatchString(s) {
 			return yaml.Marshal(s) // Marshal quotes words such as true
@@ -121,7 +175,7 @@ func Format(topic []byte) ([]byte, error) {
 // and U+2028.
 var plain = regexp.MustCompile(`^(\p{L}|/|[0-9]+(\.[0-9]+)?(ms|s|m|h))([\p{L}\p{N}_./@%+,=?&;~()-]|[ :]\p{L}|://)*$`)
 
-func topicsOf(value any) ([]map[string]any, error) {
+func objectsOf(value any) ([]map[string]any, error) {
 	switch d := value.(type) {
 	case nil:
 		return nil, nil // an empty document
@@ -130,7 +184,7 @@ func topicsOf(value any) ([]map[string]any, error) {
 			if next, _ := d["next"].(string); next != "" {
 				return nil, message.New("file.page", next)
 			}
-			return topicsOf(list)
+			return objectsOf(list)
 		}
 		return []map[string]any{d}, nil
 	case []any:
@@ -169,9 +223,37 @@ func newTopic(name string, fields map[string]any) (t Topic, err error) {
 	}
 	delete(fields, "name")
 	_, t.HasSecrets = fields["secrets"]
-	if t.JSON, err = json.Marshal(fields); err != nil {
+	if t.JSON, err = encode(fields); err != nil {
 		return t, err
 	}
 	t.Topic, err = registry.DecodeTopic(name, t.JSON)
 	return t, err
+}
+
+func newSchedule(fields map[string]any) (name string, s Schedule, err error) {
+	switch given := fields[scheduleKey].(type) {
+	case string:
+		name = given
+	case nil:
+		return name, s, message.New("file.no_name")
+	default:
+		return name, s, message.New("file.name_string", given)
+	}
+	delete(fields, scheduleKey)
+	if s.JSON, err = encode(fields); err != nil {
+		return name, s, err
+	}
+	if s.Schedule, err = registry.DecodeSchedule(name, s.JSON); err != nil {
+		return name, s, err
+	}
+	return name, s, s.Validate()
+}
+
+// encode is json.Marshal without escaping <, > and &, which would reach the endpoint in a body.
+func encode(fields map[string]any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(fields)
+	return bytes.TrimSpace(b.Bytes()), err
 }

@@ -5,10 +5,12 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/wakecall/wakecall/internal/registry"
 )
 
 func TestParse(t *testing.T) {
-	topics, err := Parse([]byte(`
+	file, err := Parse([]byte(`
 name: a
 callback_url: https://h/a
 ttr: 20s
@@ -17,6 +19,7 @@ ttr: 20s
 - {"name": "c", "callback_url": "https://h/c"}
 ---
 `))
+	topics := file.Topics
 	if err != nil || len(topics) != 3 {
 		t.Fatalf("%d topics, %v", len(topics), err)
 	}
@@ -35,7 +38,8 @@ func TestNoTopicIsLeftOut(t *testing.T) {
 		"---\n---\nname: a\ncallback_url: https://h/a\n--- # Source\n---\n- {name: b, callback_url: https://h/b}\n",
 		"\ufeff[{\"name\": \"a\", \"callback_url\": \"https://h/a\"}, {\"name\": \"b\", \"callback_url\": \"https://h/b\"}]",
 	} {
-		topics, err := Parse([]byte(text))
+		file, err := Parse([]byte(text))
+		topics := file.Topics
 		if err != nil || len(topics) != 2 || topics[0].Name != "a" || topics[1].Name != "b" {
 			t.Errorf("%q: %v, %v", text, topics, err)
 		}
@@ -44,13 +48,14 @@ func TestNoTopicIsLeftOut(t *testing.T) {
 
 func TestParseNamesEveryMistake(t *testing.T) {
 	for text, want := range map[string][]string{
-		"":                                {"no topic"},
+		"":                                {"no topics"},
 		"hello":                           {"document 1", "hello"},
 		"{name: a, max_attempts: 010}":    {"document 1", "010 begins with 0"},
 		"name: a\n---\n# x\n---\nname: [": {"document 2: [5:7]"},
 		"- 1":                             {`document 1: "1" is not a topic`},
 		"name: 2026":                      {"topic number 1", `quote it: "2026"`},
 		"- {name: a, ttl: 1}\n- {x: 1}\n": {"topic a", "ttl", "topic number 2", "the name is missing"},
+		"schedule: a\ncron: '60 * * * *'\n---\nschedule: 7\n": {"document 1: schedule a: ", "cron: ", "body: ", "topic: ", `quote it: "7"`},
 	} {
 		_, err := Parse([]byte(text))
 		for _, say := range want {
@@ -95,7 +100,8 @@ func TestWhatIsFormattedIsParsedAgain(t *testing.T) {
 		if strings.ContainsAny(string(b), "\u2028\u2029\u0085\ufeff\t") {
 			t.Errorf("%q is written as %q", text, b)
 		}
-		got, err := Parse(b)
+		file, err := Parse(b)
+		got := file.Topics
 		if err != nil || len(got) != 1 {
 			t.Fatalf("%q is written as\n%s\n%v", text, b, err)
 		}
@@ -103,6 +109,50 @@ func TestWhatIsFormattedIsParsedAgain(t *testing.T) {
 			len(x.Retry) != 2 ||
 			x.RateLimit != 0.5 {
 			t.Errorf("%q is written as\n%s\nand read as %+v", text, b, x.Topic)
+		}
+	}
+}
+
+// TestSchedulesAreReadAndWritten: what is formatted is parsed again as the same schedule, whatever its body is.
+func TestSchedulesAreReadAndWritten(t *testing.T) {
+	file, err := Parse([]byte(`
+name: reports
+callback_url: https://h/a
+---
+schedule: report
+topic: reports
+cron: 0 8 * * 1-5
+time_zone: Asia/Shanghai
+start_at: 2026-01-02T03:04:05Z
+body: {zone: "<cn>", n: [1, 2.5, null, 12345678901234567, "1e3"], "~": true}
+---
+- {schedule: often, topic: reports, every: 15m, jitter: 30, body: null, headers: {X-A: "~"}}
+- schedule: a.quarter
+  topic: reports
+  cron: "*/15 * * * *"
+  body: "? x"
+  missed: all
+  state: paused
+`))
+	if err != nil || len(file.Topics) != 1 || len(file.Schedules) != 3 {
+		t.Fatalf("%+v, %v", file, err)
+	}
+	if s := file.Schedules[0]; s.Name != "report" || s.Cron != "0 8 * * 1-5" || s.Missed != "last" || s.StartAt.Year() != 2026 ||
+		string(s.Body) != `{"n":[1,2.5,null,12345678901234567,"1e3"],"zone":"<cn>","~":true}` {
+		t.Errorf("%+v with %s", s.Schedule, s.Body)
+	}
+	for _, s := range file.Schedules {
+		text, err := FormatSchedule(s.Schedule)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := Parse(text)
+		if err != nil || len(again.Schedules) != 1 || again.Schedules[0].Name != s.Name ||
+			len(registry.DifferingScheduleFields(s.Schedule, again.Schedules[0].Schedule)) > 0 {
+			t.Errorf("%s is written as\n%s\n%v", s.JSON, text, err)
+		}
+		if !strings.HasPrefix(string(text), "schedule: "+s.Name+"\ntopic: reports\n") {
+			t.Errorf("written as\n%s", text)
 		}
 	}
 }

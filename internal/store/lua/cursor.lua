@@ -2,8 +2,8 @@
 -- With: record, occurrence.
 -- Sets what a schedule's cursor knows of its definition, or removes the schedule.
 -- KEYS[1] the bucket's prefix.
--- ARGV    name, topic ('' to remove it), revision of the definition as the caller knows it ('' any, '0' none), cursor as
---         the caller knows it ('' any), new revision, how many occurrences are left out by the change, and why, new
+-- ARGV    name, topic ('' to remove it), revision of the definition as the caller knows it ('' any, '0' none), cursor
+--         as the caller knows it ('' any), new revision, how many occurrences are left out by the change, and why, new
 --         cursor ('' as it is, or now if there is none), then other fields and their values.
 -- Returns {what, cursor, revision of the definition, revision of the change, what journals need (occurrence.lua, six)}.
 --         What is 'set', 'removed', 'other' (the definition has another revision: nothing is changed), 'moved' (the

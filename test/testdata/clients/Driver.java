@@ -97,6 +97,31 @@ public class Driver {
                 return Map.of("deleted", done.deleted, "running", done.running, "pending", done.pending);
             case "move_group":
                 return moveGroup(k, name, c);
+            case "schedules":
+                var schedules = new ArrayList<Object>();
+                for (Wakecall.Schedule schedule : k.schedules(topic)) {
+                    schedules.add(schedule(schedule));
+                }
+                return schedules;
+            case "schedule":
+                return schedule(k.schedule(name));
+            case "put_schedule":
+                return schedule(putSchedule(k, name, (Map<String, Object>) c.get("schedule")));
+            case "delete_schedule":
+                k.deleteSchedule(name);
+                return null;
+            case "pause_schedule":
+                return schedule(c.containsKey("until") ? k.pauseSchedule(name, Instant.parse((String) c.get("until")))
+                    : k.pauseSchedule(name));
+            case "resume_schedule":
+                return schedule(k.resumeSchedule(name, (Boolean) c.get("catch_up")));
+            case "run_schedule":
+                return Map.of("id", k.runSchedule(name));
+            case "backfill_schedule":
+                var filled = k.backfillSchedule(name, Instant.parse((String) c.get("from")),
+                    Instant.parse((String) c.get("to")), (String) c.get("overlap"), (Boolean) c.get("dry_run"));
+                return Map.of("occurrences", texts(filled.occurrences), "pushed", filled.pushed,
+                    "existing", filled.existing, "left_out", filled.leftOut);
             case "reserve":
                 var jobs = new ArrayList<Object>();
                 int max = ((Long) c.get("max")).intValue();
@@ -154,6 +179,41 @@ public class Driver {
             n = k.moveGroup(name, duration(move.get("delay")));
         }
         return Map.of("moved", n.moved, "skipped", n.skipped);
+    }
+
+    static Object schedule(Wakecall.Schedule schedule) {
+        var value = new LinkedHashMap<String, Object>(schedule.fields);
+        var last = new ArrayList<Object>();
+        for (Wakecall.Occurrence o : schedule.last) {
+            last.add(Map.of("id", o.id, "scheduled_for", o.scheduledFor.toString(), "state", o.state));
+        }
+        value.put("last", last);
+        value.put("left_out", schedule.leftOut);
+        value.put("next", texts(schedule.next));
+        value.put("body", schedule.body());
+        return value;
+    }
+
+    static List<Object> texts(List<Instant> instants) {
+        var texts = new ArrayList<Object>();
+        for (Instant t : instants) {
+            texts.add(t.toString());
+        }
+        return texts;
+    }
+
+    static Wakecall.Schedule putSchedule(Wakecall k, String name, Map<String, Object> members) {
+        var schedule = new Wakecall.Recurring();
+        members.forEach((member, value) -> {
+            if (member.equals("json")) {
+                schedule.json((String) value);
+            } else if (member.equals("body")) {
+                schedule.body(value);
+            } else {
+                schedule.set(member, value);
+            }
+        });
+        return k.putSchedule(name, (String) members.get("topic"), schedule);
     }
 
     static Object drain(Wakecall k, String topic) {

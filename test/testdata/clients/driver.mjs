@@ -24,6 +24,20 @@ async function run(c) {
     case "group": return k.group(c.name, { limit: c.limit });
     case "cancel_group": return k.cancelGroup(c.name, { close: c.close });
     case "move_group": return k.moveGroup(c.name, { ...c.move, due_at: c.due && new Date(c.due), key: c.key });
+    case "schedules": {
+      const all = [];
+      for await (const schedule of k.schedules({ topic: c.topic })) all.push(schedule);
+      return all;
+    }
+    case "schedule": return k.schedule(c.name);
+    case "put_schedule": return k.putSchedule(c.name, c.schedule);
+    case "delete_schedule": return k.deleteSchedule(c.name);
+    case "pause_schedule": return k.pauseSchedule(c.name, { until: c.until && new Date(c.until) });
+    case "resume_schedule": return k.resumeSchedule(c.name, { catchUp: c.catch_up });
+    case "run_schedule": return k.runSchedule(c.name);
+    case "backfill_schedule": return k.backfillSchedule(c.name, {
+      from: new Date(c.from), to: new Date(c.to), overlap: c.overlap, dryRun: c.dry_run,
+    });
     case "reserve": return k.reserve([c.topic], { max: c.max, wait: c.wait, ttr: c.ttr });
     case "drain": return drain(k, c.topic);
     case "verify": return verify(c.secrets, c.headers, Buffer.from(c.body));

@@ -45,6 +45,24 @@ function run(array $c)
         case 'move_group':
             $due = isset($c['due']) ? ['due_at' => new DateTimeImmutable($c['due'])] : [];
             return $k->moveGroup($c['name'], $c['move'] + $due, $c['key'] ?? '');
+        case 'schedules':
+            return iterator_to_array($k->schedules($c['topic']), false);
+        case 'schedule':
+            return $k->schedule($c['name']);
+        case 'put_schedule':
+            return $k->putSchedule($c['name'], $c['schedule']);
+        case 'delete_schedule':
+            return $k->deleteSchedule($c['name']);
+        case 'pause_schedule':
+            return $k->pauseSchedule($c['name'], isset($c['until']) ? new DateTimeImmutable($c['until']) : null);
+        case 'resume_schedule':
+            return $k->resumeSchedule($c['name'], $c['catch_up']);
+        case 'run_schedule':
+            return $k->runSchedule($c['name']);
+        case 'backfill_schedule':
+            $period = ['from' => new DateTimeImmutable($c['from']), 'to' => new DateTimeImmutable($c['to'])];
+            $options = ['overlap' => $c['overlap'] ?? null, 'dry_run' => $c['dry_run']];
+            return $k->backfillSchedule($c['name'], $period + $options);
         case 'reserve':
             $options = ['max' => $c['max'], 'wait' => $c['wait'], 'ttr' => $c['ttr'] ?? null];
             return $k->reserve(['a key' => $c['topic']], $options);

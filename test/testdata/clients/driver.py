@@ -48,6 +48,20 @@ def run(c):
         if "due" in c:
             move["due_at"] = datetime.datetime.fromisoformat(c["due"].replace("Z", "+00:00"))
         return k.move_group(c["name"], key=c.get("key"), **move)
+    if op == "schedules":
+        return list(k.schedules(topic=c["topic"]))
+    if op == "put_schedule":
+        return k.put_schedule(c["name"], **c["schedule"])
+    if op == "pause_schedule":
+        until = datetime.datetime.fromisoformat(c["until"].replace("Z", "+00:00")) if "until" in c else None
+        return k.pause_schedule(c["name"], until=until)
+    if op == "resume_schedule":
+        return k.resume_schedule(c["name"], catch_up=c["catch_up"])
+    if op == "backfill_schedule":
+        period = [datetime.datetime.fromisoformat(c[end].replace("Z", "+00:00")) for end in ("from", "to")]
+        return k.backfill_schedule(c["name"], *period, overlap=c.get("overlap"), dry_run=c["dry_run"])
+    if op.endswith("schedule"):
+        return getattr(k, op)(c["name"])
     if op == "reserve":
         return k.reserve([c["topic"]], max=c["max"], wait=c["wait"], ttr=c.get("ttr"))
     if op == "drain":

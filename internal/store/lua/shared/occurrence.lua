@@ -1,6 +1,6 @@
 -- Schedules. s:NAME has a schedule's state in its shard: topic; rev, the revision of its definition; at, the cursor:
--- all occurrences up to it (ms) are decided; last, the last ten as JSON; how many were left out, by reason; revision, of
--- the last change. An occurrence's job has the pairs sched (the schedule) and for (its nominal time in ms).
+-- all occurrences up to it (ms) are decided; last, the last ten as JSON; how many were left out, by reason; revision,
+-- of the last change. An occurrence's job has the pairs sched (the schedule) and for (its nominal time in ms).
 local NEWEST = 10 -- in last
 
 local function lastOf(key) return cjson.decode(call('HGET', key, 'last') or '[]') end
@@ -10,7 +10,7 @@ local function setLast(key, last)
   call('HSET', key, 'last', #last > 0 and cjson.encode(last) or '[]')
 end
 
--- What journals need of a schedule: its newest occurrence as JSON, '' without one, and how many were left out, by reason.
+-- What journals need of a schedule: its newest occurrence as JSON, '' without one; how many were left out, by reason.
 local function noted(key, last)
   local out = call('HMGET', key, 'late', 'overlap', 'paused', 'limit', 'edited')
   table.insert(out, 1, last[1] and cjson.encode(last[#last]) or '')

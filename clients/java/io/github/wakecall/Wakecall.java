@@ -512,6 +512,213 @@ public final class Wakecall {
             .repeatable(repeatable).send());
     }
 
+    // Schedules
+
+    /** A recurring job. One of cron and every, a topic and a body are required. */
+    public static final class Recurring {
+        private final Push members = new Push();
+
+        /** Five fields, such as 0 8 * * 1-5, in the time zone. */
+        public Recurring cron(String cron) {
+            return set("cron", cron);
+        }
+
+        /** Instead of cron; whole seconds. */
+        public Recurring every(Duration d) {
+            return set("every", seconds(d));
+        }
+
+        /** As Asia/Shanghai; UTC if it is not set. */
+        public Recurring timeZone(String zone) {
+            return set("time_zone", zone);
+        }
+
+        public Recurring startAt(Instant t) {
+            return set("start_at", instant(t));
+        }
+
+        public Recurring endAt(Instant t) {
+            return set("end_at", instant(t));
+        }
+
+        /** Of every job: any value that {@link #write} accepts. */
+        public Recurring body(Object value) {
+            members.body(value);
+            return this;
+        }
+
+        /** A body that is JSON, sent byte for byte. */
+        public Recurring json(String json) {
+            members.json(json);
+            return this;
+        }
+
+        /** high, normal or low. */
+        public Recurring priority(String priority) {
+            return set("priority", priority);
+        }
+
+        public Recurring headers(Map<String, String> headers) {
+            return set("headers", headers);
+        }
+
+        /** Each job is due up to this much later. */
+        public Recurring jitter(Duration d) {
+            return set("jitter", seconds(d));
+        }
+
+        /** What is pushed late: last, skip or all. */
+        public Recurring missed(String what) {
+            return set("missed", what);
+        }
+
+        public Recurring maxLate(Duration d) {
+            return set("max_late", seconds(d));
+        }
+
+        /** While the previous occurrence has not ended: skip, replace or allow. */
+        public Recurring overlap(String what) {
+            return set("overlap", what);
+        }
+
+        /** Any other member of a schedule, by its name in the API. */
+        public Recurring set(String member, Object value) {
+            members.set(member, value);
+            return this;
+        }
+    }
+
+    /** A schedule in an answer. {@code fields} has all that the server's /docs describes, but the body. */
+    public static final class Schedule {
+        public final Map<String, Object> fields;
+        public final String name;
+        public final String topic;
+        public final String state; // active or paused
+        public final List<Instant> next; // the next occurrences
+        public final List<Occurrence> last = new ArrayList<>(); // the last jobs, newest first
+        public final Map<String, Long> leftOut = new LinkedHashMap<>(); // how many occurrences, by reason
+        private final Job job;
+
+        private Schedule(Map<String, Object> fields) {
+            this.fields = fields;
+            name = text(fields, "name");
+            topic = text(fields, "topic");
+            state = text(fields, "state");
+            next = instants(fields.get("next"));
+            for (Object o : (List<?>) fields.getOrDefault("last", List.of())) {
+                last.add(new Occurrence(object(o)));
+            }
+            object(fields.getOrDefault("left_out", Map.of())).forEach((why, n) -> leftOut.put(why, (Long) n));
+            job = new Job(fields, null);
+        }
+
+        /** Decodes the body of its jobs, or throws an UnreadableException. */
+        public Object body() {
+            return job.body();
+        }
+    }
+
+    /** A job that a schedule has pushed. */
+    public static final class Occurrence {
+        public final String id;
+        public final Instant scheduledFor;
+        public final String state;
+
+        private Occurrence(Map<String, Object> fields) {
+            id = text(fields, "id");
+            scheduledFor = Instant.parse(text(fields, "scheduled_for"));
+            state = text(fields, "state");
+        }
+    }
+
+    /** What a backfill did; of a dry run, only the occurrences. */
+    public static final class Backfilled {
+        public final List<Instant> occurrences;
+        public final long pushed;
+        public final long existing; // their jobs exist already
+        public final long leftOut; // because of the overlap
+
+        private Backfilled(Map<String, Object> fields) {
+            occurrences = instants(fields.get("occurrences"));
+            pushed = (Long) fields.get("pushed");
+            existing = (Long) fields.get("existing");
+            leftOut = (Long) fields.get("left_out");
+        }
+    }
+
+    /** Returns all schedules of a topic, or of null (all topics) that the token may read, by name. */
+    public List<Schedule> schedules(String topic) {
+        var all = new ArrayList<Schedule>();
+        String query = "?limit=1000" + (topic == null ? "" : "&topic=" + escape(topic));
+        for (String cursor = "";;) {
+            var page = request("GET", "/v1/schedules" + query + cursor).repeatable(true).send();
+            for (Object fields : (List<?>) page.get("schedules")) {
+                all.add(new Schedule(object(fields)));
+            }
+            if (text(page, "next").isEmpty()) {
+                return all;
+            }
+            cursor = "&cursor=" + escape(text(page, "next"));
+        }
+    }
+
+    /** Returns a schedule. */
+    public Schedule schedule(String name) {
+        return new Schedule(request("GET", schedulePath(name)).repeatable(true).send());
+    }
+
+    /** Creates a schedule, or replaces it as a whole. */
+    public Schedule putSchedule(String name, String topic, Recurring schedule) {
+        String text = schedule.set("topic", topic).members.encode();
+        return new Schedule(request("PUT", schedulePath(name)).body(text).repeatable(true).send());
+    }
+
+    /** Deletes a schedule. Its jobs stay. */
+    public void deleteSchedule(String name) {
+        request("DELETE", schedulePath(name)).send();
+    }
+
+    /** Pauses a schedule until it is resumed. */
+    public Schedule pauseSchedule(String name) {
+        return pauseSchedule(name, null);
+    }
+
+    /** Pauses a schedule until a time. */
+    public Schedule pauseSchedule(String name, Instant until) {
+        return new Schedule(ask(name, "pause", until == null ? Map.of() : Map.of("until", instant(until))));
+    }
+
+    /** Ends a pause. The occurrences of the pause are left out, or with catchUp pushed as {@code missed} says. */
+    public Schedule resumeSchedule(String name, boolean catchUp) {
+        return new Schedule(ask(name, "resume", catchUp ? Map.of("catch_up", true) : Map.of()));
+    }
+
+    /** Pushes a job of a schedule now, and returns its id. The next occurrence is pushed nevertheless. */
+    public String runSchedule(String name) {
+        return text(request("POST", schedulePath(name) + "/run").send(), "id");
+    }
+
+    /**
+     * Pushes the occurrences from a time on, before another, that have no job; at most 1,000.
+     *
+     * @param overlap skip, replace or allow; null: allow
+     * @param dryRun  push none
+     */
+    public Backfilled backfillSchedule(String name, Instant from, Instant to, String overlap, boolean dryRun) {
+        var backfill = new LinkedHashMap<String, Object>(Map.of("from", instant(from), "to", instant(to)));
+        if (overlap != null) {
+            backfill.put("overlap", overlap);
+        }
+        if (dryRun) {
+            backfill.put("dry_run", true);
+        }
+        return new Backfilled(ask(name, "backfill", backfill));
+    }
+
+    private Map<String, Object> ask(String schedule, String action, Map<String, Object> what) {
+        return request("POST", schedulePath(schedule) + "/" + action).body(write(what)).repeatable(true).send();
+    }
+
     // Pull topics
 
     /** Reserves up to max ready jobs of pull topics; waits for the first one. ttr null: the job's, or its topic's. */
@@ -874,6 +1081,10 @@ public final class Wakecall {
         return "/v1/groups/" + escape(name);
     }
 
+    private static String schedulePath(String name) {
+        return "/v1/schedules/" + escape(name);
+    }
+
     private static String escape(String s) {
         if (s.equals(".") || s.equals("..")) { // otherwise a proxy would resolve it as a relative path
             return s.replace(".", "%2E");
@@ -888,6 +1099,14 @@ public final class Wakecall {
     /** Rounded up to milliseconds, since a job must never be early. */
     private static String instant(Instant t) {
         return t.plusNanos(999_999).truncatedTo(ChronoUnit.MILLIS).toString();
+    }
+
+    private static List<Instant> instants(Object list) {
+        var instants = new ArrayList<Instant>();
+        for (Object text : list == null ? List.of() : (List<?>) list) {
+            instants.add(Instant.parse((String) text));
+        }
+        return instants;
     }
 
     private static final Map<String, Double> UNITS =
@@ -1076,7 +1295,7 @@ public final class Wakecall {
                 }
                 String name = string();
                 require(":");
-                // Jobs are at depth 1 or 3; at 2 and 4 are headers, which may be named body.
+                // Jobs, and schedules, are at depth 1 or 3; at 2 and 4 are headers, which may be named body.
                 members.put(name, answer && depth % 2 == 1 && name.equals("body") ? undecoded() : value());
             }
             depth--;
