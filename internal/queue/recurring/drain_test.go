@@ -64,7 +64,11 @@ func (f *fixture) where(s *store.Shard, name string) string {
 	if c == nil {
 		return "nothing"
 	}
-	return fmt.Sprintf("definition %d at %s, last %v, left out %v", c.Revision, c.At.Format(time.TimeOnly), c.Last, c.LeftOut)
+	return shown(c.Revision, c)
+}
+
+func shown(definition int64, c *store.Cursor) string {
+	return fmt.Sprintf("definition %d at %s, last %v, left out %v", definition, c.At.Format(time.TimeOnly), c.Last, c.LeftOut)
 }
 
 // refusing is a registry that stores no move after the shards have been told.
@@ -113,8 +117,7 @@ func TestADrainedScheduleGoesOnWhereItWas(t *testing.T) {
 		t.Fatal(err)
 	}
 	after := f.get("tick")
-	want := fmt.Sprintf("definition %d at %s, last %v, left out %v", after.Revision,
-		before.Cursor.At.Format(time.TimeOnly), before.Cursor.Last, before.Cursor.LeftOut)
+	want := shown(after.Revision, before.Cursor)
 	if got := f.where(b, "tick"); after.Shard != "b" || after.Revision <= before.Revision || got != want {
 		t.Errorf("shard %s has %s, want\n%s", after.Shard, got, want)
 	}

@@ -21,7 +21,8 @@ type Registry interface {
 	) (*registry.Schedule, error)
 }
 
-// Schedules reads and changes schedules. Its methods may be called from any goroutine.
+// Schedules reads and changes schedules. Its methods may be called from any goroutine. A change goes on when the context
+// of its caller ends, because the journal must record what Redis did.
 type Schedules struct {
 	queue    *queue.Queue
 	registry Registry
@@ -169,7 +170,7 @@ func (s *Schedules) Put(
 		next.Shard = home.Name()
 		return &next, nil
 	}
-	stored, err = s.registry.ChangeSchedule(ctx, actor, "put", def.Name, edit, s.place(false))
+	stored, err = s.store(ctx, actor, "put", def.Name, edit, s.place(false))
 	return stored, created, err
 }
 
@@ -189,7 +190,7 @@ func (s *Schedules) Delete(ctx context.Context, actor, name string) error {
 		revision = was.Revision + 1
 		return s.queue.SetCursor(ctx, left, store.CursorChange{Name: name, Topic: was.Topic, Revision: revision})
 	}
-	if _, err := s.registry.ChangeSchedule(ctx, actor, "delete", name, edit, place); err != nil || left == nil {
+	if _, err := s.store(ctx, actor, "delete", name, edit, place); err != nil || left == nil {
 		return err
 	}
 	// What stays there if this fails pushes nothing, and is replaced when a schedule of the name is made.
@@ -222,7 +223,13 @@ func (s *Schedules) edit(
 		change(&next)
 		return &next, nil
 	}
-	return s.registry.ChangeSchedule(ctx, actor, action, name, edit, s.place(catchUp))
+	return s.store(ctx, actor, action, name, edit, s.place(catchUp))
+}
+
+func (s *Schedules) store(
+	ctx context.Context, actor, action, name string, edit registry.ScheduleEdit, place registry.PlaceSchedule,
+) (*registry.Schedule, error) {
+	return s.registry.ChangeSchedule(context.WithoutCancel(ctx), actor, action, name, edit, place)
 }
 
 // ErrTopicOffline is the error of a push by hand to a topic that is offline.
@@ -281,7 +288,7 @@ func (m *manual) push(ctx context.Context, overlap registry.Overlap, jobs []stor
 	f := store.Fire{
 		Name: m.def.Name, Topic: m.def.Topic, Revision: m.def.Revision, Overlap: string(overlap), Jobs: jobs,
 	}
-	fired, _, err := m.queue.Fire(ctx, m.bucket, []store.Fire{f})
+	fired, _, err := m.queue.Fire(context.WithoutCancel(ctx), m.bucket, []store.Fire{f})
 	if err != nil {
 		return nil, err
 	}
