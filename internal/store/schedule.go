@@ -190,8 +190,8 @@ var (
 	ErrMoved      = errors.New("the schedule's cursor has moved meanwhile")
 )
 
-// SetCursor makes a change. Errors: ErrDefinition, ErrMoved, *UnavailableError. Removing a schedule that does not exist
-// is no error, and returns nil.
+// SetCursor makes a change. Errors: ErrDefinition, ErrMoved (also when it was made by a call whose answer was lost),
+// *UnavailableError. Removing a schedule that does not exist is no error, and returns nil.
 func (b *Bucket) SetCursor(ctx context.Context, c CursorChange) (*ScheduleChange, error) {
 	change, err := b.setCursor(ctx, &c)
 	if err != nil {
@@ -226,7 +226,7 @@ func (b *Bucket) setCursor(ctx context.Context, c *CursorChange) (*ScheduleChang
 	}
 	what, rev := Text(reply[0]), Integer(reply[2])
 	switch {
-	case (what == "other" || what == "moved") && o.Doubtful && rev == c.Revision: // by the first call
+	case what == "other" && o.Doubtful && rev == c.Revision: // by the first call
 		return nil, b.Unknown()
 	case what == "other":
 		return nil, ErrDefinition

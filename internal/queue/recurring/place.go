@@ -70,19 +70,23 @@ func (s *Schedules) change(ctx context.Context, was, now *registry.Schedule, cat
 	if err != nil {
 		return err
 	}
-	for range tries {
+	for try := range tries {
 		cursor, err := b.Cursor(ctx, now.Name)
 		if err != nil {
 			return err
 		}
-		if cursor == nil {
+		c := store.CursorChange{Name: now.Name, Topic: now.Topic, Revision: now.Revision}
+		switch {
+		case cursor == nil:
 			return s.begin(ctx, now)
+		case try > 0 && cursor.Revision == now.Revision: // by a call whose answer was lost; the journal needs a line
+			return s.queue.SetCursor(ctx, b, c)
 		}
 		clock, err := b.Clock(ctx)
 		if err != nil {
 			return err
 		}
-		c := store.CursorChange{Name: now.Name, Topic: now.Topic, Revision: now.Revision, WasAt: cursor.At}
+		c.WasAt = cursor.At
 		at := clock.Now.Truncate(time.Millisecond)
 		if paused := was.IsPaused(at); at.After(cursor.At) && !catchUp && (paused || !now.IsPaused(at)) {
 			c.Cursor, c.Reason = at, "edited"

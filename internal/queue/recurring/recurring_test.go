@@ -390,3 +390,31 @@ func TestOccurrencesThatHaveNotComeAreNotBackfilled(t *testing.T) {
 		}
 	}
 }
+
+// TestTheAnswerToAnEditIsLost: the edit is made once, and has its line in the journal.
+func TestTheAnswerToAnEditIsLost(t *testing.T) {
+	f := newFixture(t)
+	d := redistest.StartStandalone(t)
+	if err := f.queue.Shards.Set([]store.ShardConfig{{Name: "a", URL: d.URL(), State: "active"}}); err != nil {
+		t.Fatal(err)
+	}
+	wait.For(t, "the shard is adopted", func() bool {
+		return queuetest.Adopt(t.Context(), f.queue.Shards.All()[0]) == nil
+	})
+	s := everySecond("tick")
+	f.put(s)
+	time.Sleep(1100 * time.Millisecond)
+	done := d.Nodes[0].CutReply("evalsha", "tick")
+	s.Body = []byte("2")
+	stored := f.put(s)
+	<-done
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c, last := f.get("tick").Cursor, f.lines[len(f.lines)-1]
+	if c.Revision != stored.Revision || c.LeftOut["edited"] < 1 || c.LeftOut["edited"] > 2 {
+		t.Errorf("the cursor is %+v", c)
+	}
+	if last.Rev != stored.Revision || !last.At.Equal(c.At) || last.LeftOut["edited"] != c.LeftOut["edited"] {
+		t.Errorf("the last line is %+v", last)
+	}
+}
