@@ -37,7 +37,7 @@ func (p *parts) newChecker() (role, error) {
 	leads := func() bool { return alerts.Leads() } // no scrape comes before the role is complete
 	c := checker.New(checker.Options{
 		Shards: listAs(p.queue.Shards.All, func(s *store.Shard) checker.Shard { return s }), Changed: p.shardsChanged(),
-		Jobs: p.figures(), Known: p.hasSeries,
+		Jobs: p.figures(), Schedules: p.countSchedules, Known: p.hasSeries,
 		Hosts:    func(ctx context.Context) ([]reconcile.Host, error) { return reconcile.Hosts(ctx, p.queue) },
 		Forecast: p.forecastOf(), Host: setup.HostName(p.cfg),
 		Leads: leads, MetricTopics: p.cfg.Metrics.Topics, Logger: p.log, Registerer: p.metrics,
@@ -60,6 +60,14 @@ func (p *parts) newChecker() (role, error) {
 	}, nil
 }
 
+func (p *parts) countSchedules() map[string]int {
+	n, now := map[string]int{"active": 0, "paused": 0}, time.Now()
+	for _, s := range p.registry.Snapshot().Schedules.All() {
+		n[map[bool]string{true: "paused", false: "active"}[s.IsPaused(now)]]++
+	}
+	return n
+}
+
 func restartText(r *reconcile.Report, err error) message.Message {
 	if err != nil {
 		return message.New("finding.unrecovered", printable.Error(err))
@@ -77,8 +85,8 @@ func (p *parts) newAlerts(c *checker.Checker, hooks *http.Client, say func(strin
 		Journal:  p.journal.Try,
 		Refused:  p.lastRefused,
 		Deaths:   p.deaths,
-		Forecast: p.forecastOf(),
-		Shards:   func() []alert.ShardFinding { return shardFindings(c) }, ClaimDeaths: store.ClaimDeaths,
+		Forecast: p.forecastOf(), Schedules: p.schedules().States,
+		Shards: func() []alert.ShardFinding { return shardFindings(c) }, ClaimDeaths: store.ClaimDeaths,
 	})
 	return alert.New(alert.Options{
 		Store:    store,

@@ -39,8 +39,8 @@ func (p *parts) newDrainer() *drainer {
 	}, []string{"shard"})
 	p.metrics.MustRegister(total)
 	return &drainer{
-		queue: p.queue, first: p.schedules().Drain, changed: p.shardsChanged(), log: p.log, holder: rand.Text(), total: total,
-		next: map[string]time.Time{}, since: map[string]int{},
+		queue: p.queue, first: p.schedules().Drain, changed: p.shardsChanged(), log: p.log, holder: rand.Text(),
+		total: total, next: map[string]time.Time{}, since: map[string]int{},
 	}
 }
 

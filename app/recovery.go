@@ -37,7 +37,21 @@ func Recover(
 		return report, err
 	}
 	o.Shards, o.Topic, o.Logger = p.queue.Shards.All(), p.hasTopic, p.log
+	o.ScheduleHome = p.scheduleHome
 	return reconcile.Recover(ctx, o)
+}
+
+// scheduleHome returns the shard that a schedule has, or will get, in place of one that is no longer in use.
+func (p *parts) scheduleHome(topic, name string) *store.Shard {
+	shard := p.shardOf(name)
+	if shard == "" {
+		return nil
+	}
+	if s := p.queue.Shards.Named(shard); s != nil {
+		return s
+	}
+	s, _ := p.queue.HomeOf(topic, name) // all shards answer
+	return s
 }
 
 // answers returns an error if a shard to be compared is down: the shard only or, if that is empty, any shard.

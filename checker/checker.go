@@ -41,6 +41,8 @@ type Options struct {
 	// Hosts lists the hosts that the shards know, for a scrape with Jobs.
 	Hosts func(ctx context.Context) ([]reconcile.Host, error)
 	Jobs  Jobs // for counting jobs at a scrape; nil: not counted
+	// Schedules counts the schedules by state, for a scrape; nil: not counted.
+	Schedules func() map[string]int
 	// Leads reports whether this process shows what is the same on every host; nil: it does.
 	Leads func() bool
 	Host  string // the label of what this host sees

@@ -255,6 +255,7 @@ func TestAScrapeHasShardsAndJobs(t *testing.T) {
 			Shards: func() []Shard { return shards }, Changed: changed, Registerer: r,
 			Host: "h1", Leads: func() bool { return leads },
 			Jobs: jobs, Hosts: hosts, Known: func(topic string) bool { return topic != "gone" }, MetricTopics: 2,
+			Schedules: func() map[string]int { return map[string]int{"active": 4, "paused": 0} },
 			Forecast: func(_ context.Context, topic string) forecast.Answer {
 				return forecast.Answer{Waiting: 5, Oldest: time.Minute, Clear: 4 * time.Minute}
 			},
@@ -270,7 +271,7 @@ func TestAScrapeHasShardsAndJobs(t *testing.T) {
 		got := scrape(t, r)
 		for name, want := range map[string]float64{
 			"wakecall_redis_up h1 a": 1, "wakecall_redis_memory_bytes a": 30, "wakecall_redis_max_memory_bytes a": 100,
-			"wakecall_redis_jobs a":            7,
+			"wakecall_redis_jobs a": 7, "wakecall_schedules active": 4,
 			"wakecall_redis_ping_seconds h1 a": 0.001, "wakecall_jobs ready t": 5,
 			"wakecall_jobs delayed v": 3, "wakecall_jobs dead (other)": 2, "wakecall_oldest_ready_seconds t": 1,
 			"wakecall_backlog_clear_seconds t": 240, "wakecall_absent_host gone b": 1,

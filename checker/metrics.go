@@ -21,6 +21,8 @@ var (
 	ageDesc   = desc("oldest_ready_seconds", "How long the oldest ready job of a topic has been due.", "topic")
 	clearDesc = desc("backlog_clear_seconds", "When a topic's ready jobs will be called; +Inf: never.", "topic")
 
+	schedulesDesc = desc("schedules", "Schedules by state.", "state")
+
 	memoryDesc = desc("redis_memory_bytes", "Memory that a shard uses.", "shard")
 	maxDesc    = desc("redis_max_memory_bytes", "Memory that a shard may use; 0: no limit.", "shard")
 	countDesc  = desc("redis_jobs", "Jobs that a shard holds.", "shard")
@@ -45,6 +47,7 @@ type collector struct{ c *Checker }
 func (m *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		jobsDesc, ageDesc, clearDesc, findDesc, upDesc, pingDesc, memoryDesc, maxDesc, countDesc, absentDesc,
+		schedulesDesc,
 	} {
 		ch <- d
 	}
@@ -74,6 +77,11 @@ func (m *collector) Collect(ch chan<- prometheus.Metric) {
 			gauge(memoryDesc, float64(v.Health.Memory), v.Name)
 			gauge(maxDesc, float64(v.Health.MaxMemory), v.Name)
 			gauge(countDesc, float64(v.Health.Jobs), v.Name)
+		}
+	}
+	if leads && m.c.opts.Schedules != nil {
+		for state, n := range m.c.opts.Schedules() {
+			gauge(schedulesDesc, float64(n), state)
 		}
 	}
 	if leads && m.c.opts.Jobs != nil {

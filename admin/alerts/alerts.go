@@ -50,7 +50,7 @@ var alertKinds = []string{
 	"shard_settings", "shard_large",
 	"refused", "registry", "topic_unknown", "journal", "process",
 	"no_consumer", "no_worker", "topic_failing", "breaker", "dead", "dead_jobs",
-	"late", "ledger", "paused", "many_topics",
+	"late", "ledger", "paused", "many_topics", "schedule_late", "schedule_dead", "schedule_left_out",
 }
 
 type alertsData struct {

@@ -47,6 +47,7 @@ func (h *Handler) issues(o *overviewLive) (all issues) {
 		list = append(list, issue{Severity: "danger", Key: "overview.no_shard", To: "/shards"})
 	}
 	list = append(list, shardIssues(o)...)
+	list = append(list, h.scheduleIssues(o)...)
 	list = append(list, h.processIssues(o)...)
 	all.Stored = o.alerts.Stored
 	for i := range o.alerts.List {
@@ -71,6 +72,27 @@ func shardIssues(o *overviewLive) (list []issue) {
 		}
 	}
 	return list
+}
+
+// scheduleIssues returns the schedules that wait for a shard that is down.
+func (h *Handler) scheduleIssues(o *overviewLive) []issue {
+	var down []string
+	for _, s := range o.Shards {
+		if s.Down() {
+			down = append(down, s.Name)
+		}
+	}
+	waiting := 0
+	for _, s := range h.Registry.Snapshot().Schedules.All() {
+		if !s.IsPaused(h.Now()) && slices.Contains(down, s.Shard) {
+			waiting++
+		}
+	}
+	if waiting == 0 {
+		return nil
+	}
+	return []issue{{Severity: "warning", Key: "overview.schedules_wait", Args: []any{waiting, strings.Join(down, ", ")},
+		To: "/schedules"}}
 }
 
 func (h *Handler) processIssues(o *overviewLive) []issue {
@@ -112,6 +134,8 @@ func alertIssue(a *alert.Alert) issue {
 		i.Severity = "info"
 	}
 	switch {
+	case strings.HasPrefix(a.Kind, "schedule_"):
+		i.To = "/schedules?topic=" + a.Topic
 	case a.Topic != "":
 		i.To = "/topics/" + a.Topic
 	case a.Shard != "":

@@ -47,9 +47,10 @@ type listData struct {
 // line is a schedule in the list.
 type line struct {
 	*registry.Schedule
-	Words message.Message
-	Next  time.Time         // zero: there is none
-	Last  *store.Occurrence // the newest one; nil: none yet, or unknown
+	Paused bool // now
+	Words  message.Message
+	Next   time.Time         // zero: there is none
+	Last   *store.Occurrence // the newest one; nil: none yet, or unknown
 }
 
 // filter selects schedules.
@@ -68,10 +69,10 @@ func (f filter) FilterQuery() string {
 func (f filter) Narrow() bool { return f != filter{} }
 
 // matching returns the schedules that the filter selects, by name.
-func (f filter) matching(all registry.Table[*registry.Schedule]) (found []*registry.Schedule) {
+func (f filter) matching(all registry.Table[*registry.Schedule], now time.Time) (found []*registry.Schedule) {
 	words := strings.Fields(strings.ToLower(f.Search))
 	for name, s := range all.All() {
-		if f.Topic != "" && f.Topic != s.Topic || f.State != "" && f.State != string(s.State) {
+		if f.Topic != "" && f.Topic != s.Topic || f.State != "" && (f.State == string(registry.TopicPaused)) != s.IsPaused(now) {
 			continue
 		}
 		text := strings.ToLower(strings.Join([]string{name, s.Topic, s.Cron, s.TimeZone}, " "))
@@ -96,7 +97,7 @@ func (h *Handler) columns() []list.Column[*registry.Schedule] {
 		}},
 		{Label: "schedules.last"},
 		{By: "state", Label: "common.state", Key: func(s *registry.Schedule) list.Key {
-			return list.Key{float64(strings.Compare(string(registry.TopicPaused), string(s.State)))}
+			return list.Key{map[bool]float64{true: 0, false: 1}[s.IsPaused(now)]}
 		}},
 	}
 }
@@ -132,7 +133,7 @@ func (h *Handler) list(ctx context.Context, q url.Values) *listData {
 		filter: filterOf(q), States: []registry.TopicState{registry.TopicActive, registry.TopicPaused}, All: all.Len(),
 		Order: list.NewOrder(h.columns(), q), Query: q.Encode(),
 	}
-	found := d.matching(all)
+	found := d.matching(all, h.Now())
 	switch {
 	case d.Order.Column.Key != nil:
 		found = list.SortBy(found, d.Order.Column.Key, d.Order.Down)
@@ -142,7 +143,7 @@ func (h *Handler) list(ctx context.Context, q url.Values) *listData {
 	d.Pager = list.Numbered(q, len(found), listEach)
 	found = list.Shown(d.Pager, found)
 	for _, v := range h.Schedules.States(ctx, found) {
-		l := line{Schedule: v.Schedule, Words: inWords(v.Schedule), Next: nextOf(v.Schedule, h.Now())}
+		l := line{Schedule: v.Schedule, Paused: v.IsPaused(h.Now()), Words: inWords(v.Schedule), Next: nextOf(v.Schedule, h.Now())}
 		if v.Err != nil && !slices.Contains(d.Missing, v.Shard) {
 			d.Missing = append(d.Missing, v.Shard)
 		}
@@ -155,6 +156,6 @@ func (h *Handler) list(ctx context.Context, q url.Values) *listData {
 }
 
 func (h *Handler) weekPart(c echo.Context) error {
-	found := filterOf(c.QueryParams()).matching(h.Registry.Snapshot().Schedules)
+	found := filterOf(c.QueryParams()).matching(h.Registry.Snapshot().Schedules, h.Now())
 	return h.Pages.Fragment(c, "partials/schedules_week", newWeek(found, h.Now().In(page.Zone(c))))
 }

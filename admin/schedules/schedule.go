@@ -25,6 +25,7 @@ const scheduleEvery = 3 * time.Second
 // scheduleView is the part of a schedule's page that changes while it is open.
 type scheduleView struct {
 	*recurring.View
+	Paused   bool // now
 	Words    message.Message
 	Clocks   clocks
 	ZoneData string // the release of the time zones
@@ -47,7 +48,7 @@ func (h *Handler) view(ctx context.Context, name string) (*scheduleView, error) 
 	if err != nil {
 		return nil, err
 	}
-	d := &scheduleView{View: v, Words: inWords(v.Schedule), ZoneData: calendar.ZoneData(),
+	d := &scheduleView{View: v, Paused: v.IsPaused(h.Now()), Words: inWords(v.Schedule), ZoneData: calendar.ZoneData(),
 		Upcoming: momentsOf(v.Schedule, v.Next)}
 	if rule, err := v.Rule(); err == nil {
 		d.Clocks = clocksOf(v.Schedule, rule, h.Now())

@@ -239,6 +239,8 @@ func link(adminURL string, alert *Alert) string {
 	switch {
 	case alert.Kind == "dead" || alert.Kind == "dead_jobs":
 		page = "/dead?topic=" + url.QueryEscape(alert.Topic)
+	case strings.HasPrefix(alert.Kind, "schedule_"):
+		page = "/schedules?topic=" + url.QueryEscape(alert.Topic)
 	case alert.Topic != "":
 		page = "/topics/" + url.PathEscape(alert.Topic)
 	case alert.Shard != "":

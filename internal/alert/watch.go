@@ -12,6 +12,7 @@ import (
 	"github.com/wakecall/wakecall/internal/observe/activity"
 	"github.com/wakecall/wakecall/internal/observe/forecast"
 	"github.com/wakecall/wakecall/internal/observe/refusals"
+	"github.com/wakecall/wakecall/internal/queue/recurring"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/store"
 )
@@ -45,6 +46,8 @@ type Sources struct {
 	// Refused returns the last streak of refused pushes; nil: they are not counted.
 	Refused func(context.Context) (refusals.Streak, error)
 	Deaths  func(context.Context) []Finding // about processes of this host; nil: none is known
+	// Schedules reads the states of schedules; nil: they are not watched.
+	Schedules func(context.Context, []*registry.Schedule) []recurring.View
 
 	// Forecast says when the waiting jobs of a topic are cleared; nil: alerts do not say it.
 	Forecast func(ctx context.Context, topic string) forecast.Answer
@@ -86,6 +89,7 @@ type Watch struct {
 	refusedBy     string // the shard whose alert says how many pushes were refused; empty: an alert of their own
 	dying         []Finding
 	dyingAsked    time.Time
+	scheduled     scheduled
 }
 
 // manyTopics is the kind of the finding that counts the topics without their own alert.
@@ -113,7 +117,7 @@ const (
 // NewWatch returns a Watch.
 func NewWatch(s Sources) *Watch {
 	return &Watch{src: s, trends: map[string]*trend{}, found: map[string]time.Time{},
-		diedOn:  map[string]map[string]int64{},
+		diedOn: map[string]map[string]int64{}, scheduled: scheduled{known: map[string]*watchedSchedule{}},
 		answers: lookup[string]{answersEvery, map[string]looked[string]{}},
 		clears:  lookup[forecast.Answer]{forecastsEvery, map[string]looked[forecast.Answer]{}},
 	}
@@ -139,9 +143,11 @@ func (w *Watch) Find(ctx context.Context, r Rules) ([]Finding, Judge) {
 	unknown := w.judged.unknown
 	refused, err := w.refused(ctx, list, now)
 	unknown["refused"] = err != nil
+	schedules, err := w.schedules(ctx, now)
+	unknown["schedule_late"], unknown["schedule_dead"] = err != nil, err != nil
 	list = append(append(list, refused...), w.deaths(ctx, now)...)
 	byOutage := func(f Finding) bool { return w.byOutage(&f, now) }
-	topics := slices.DeleteFunc(slices.Clone(w.judged.found), byOutage)
+	topics := slices.DeleteFunc(slices.Concat(w.judged.found, schedules), byOutage)
 	list = append(list, w.bound(topics, now)...)
 	w.addMore(ctx, list, now)
 	maps.DeleteFunc(w.found, func(_ string, at time.Time) bool { return now.Sub(at) > trendSpan })
@@ -162,7 +168,8 @@ func (w *Watch) Find(ctx context.Context, r Rules) ([]Finding, Judge) {
 
 // byOutage reports whether the jobs of a previously healthy topic wait because a shard is, or recently was, down.
 func (w *Watch) byOutage(f *Finding, now time.Time) bool {
-	return (f.Kind == "late" || f.Kind == "no_consumer" || f.Kind == "no_worker") && now.Sub(w.outage) < outageSpan &&
+	kinds := []string{"late", "no_consumer", "no_worker", "schedule_late"}
+	return slices.Contains(kinds, f.Kind) && now.Sub(w.outage) < outageSpan &&
 		w.found[f.id()].IsZero()
 }
 

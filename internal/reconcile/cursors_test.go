@@ -306,21 +306,99 @@ func TestRecoveryKnowsOccurrencesByTheirJobs(t *testing.T) {
 	}
 }
 
+// TestEveryEndOfAnOccurrenceIsRecordedWithIt, whoever ends it: the journal of the host that pushed it may be lost.
+func TestEveryEndOfAnOccurrenceIsRecordedWithIt(t *testing.T) {
+	end := func(v store.Verb, lease bool) func(*host, *store.Job) error {
+		return func(h *host, j *store.Job) error {
+			e := store.End{Verb: v, Ref: store.Ref{Topic: j.Topic, ID: j.ID}}
+			if lease {
+				e = store.End{Verb: v, Lease: j.Lease}
+			}
+			return h.queue.End(t.Context(), []store.End{e})[0].Err
+		}
+	}
+	tests := map[string]struct {
+		ends    bool // otherwise it goes on
+		reserve bool
+		do      func(*host, *store.Job) error
+	}{
+		"acknowledged": {true, true, end(store.Done, true)},
+		"buried":       {true, true, end(store.Bury, true)},
+		"retried":      {false, true, end(store.Fail, true)},
+		"ended by id":  {true, true, end(store.Done, false)},
+		"deleted": {true, false, func(h *host, j *store.Job) error {
+			return h.queue.Delete(t.Context(), j.Topic, j.ID, nil)
+		}},
+	}
+	for name, test := range tests {
+		for _, schedule := range []string{every, ""} {
+			t.Run(name+" "+schedule, func(t *testing.T) {
+				t.Parallel()
+				h, _, _ := oneHost(t)
+				p := store.Push{Topic: "t", ID: occurrenceID(1), Schedule: schedule, Body: []byte("1")}
+				if schedule != "" {
+					p.For = minute(1)
+				}
+				r := h.queue.Push(t.Context(), p)
+				job, err := &r.Job, r.Err
+				if test.reserve && err == nil {
+					job, err = h.reserve(t.Context(), store.NewID())
+				}
+				if err == nil {
+					err = test.do(h, job)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				schedule, at := lastLine(t, h)
+				if want := test.ends && p.Schedule != ""; (schedule == every) != want || at.Equal(minute(1)) != want {
+					t.Errorf("the line is of %q, for %s", schedule, at)
+				}
+			})
+		}
+	}
+}
+
+// lastLine returns the occurrence in the last line of a journal that has no push.
+func lastLine(t *testing.T, h *host) (schedule string, at time.Time) {
+	t.Helper()
+	found := false
+	for l, err := range journal.ReadRequests(h.dir, journal.Range{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l.Op != journal.OpPush {
+			schedule, at, found = l.Schedule, l.For, true
+		}
+	}
+	for l, err := range journal.ReadAttempts(h.dir, journal.Range{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		schedule, at, found = l.Schedule, l.For, true
+	}
+	if !found {
+		t.Error("no line")
+	}
+	return schedule, at
+}
+
 // TestRecoveryByHandOfASchedule from the journals of two hosts: its shard opened without them, or was removed.
 func TestRecoveryByHandOfASchedule(t *testing.T) {
 	const lasts = "; 00:01 delayed; 00:02 delayed"
 	tests := map[string]struct {
 		shard   string // where it goes on; the lines are of shard a
+		home    string // of the schedule now; "": it is no longer in the registry
 		removed bool
 		now     int // occurrence up to which the shard has decided by itself since; -1: the schedule is not there
 		want    string
 	}{
-		"lost":                             {"a", false, -1, "definition 1, 00:02" + lasts},
-		"removed since":                    {"a", true, -1, "removed"},
-		"of a former shard":                {"b", false, -1, "definition 1, 00:02" + lasts},
-		"of a former shard, removed":       {"b", true, -1, "removed"},
-		"of a former shard, older by then": {"b", false, 7, "definition 9, 00:07"},
-		"of a former shard, newer by then": {"b", false, -7, "definition 9, 00:02"},
+		"lost":                             {"a", "a", false, -1, "definition 1, 00:02" + lasts},
+		"removed since":                    {"a", "a", true, -1, "removed"},
+		"of a former shard":                {"b", "b", false, -1, "definition 1, 00:02" + lasts},
+		"of a former shard, removed":       {"b", "", false, -1, "removed"},
+		"of a former shard, older by then": {"b", "b", false, 7, "definition 9, 00:07"},
+		"of a former shard, newer by then": {"b", "b", false, -7, "definition 9, 00:02"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -347,7 +425,10 @@ func TestRecoveryByHandOfASchedule(t *testing.T) {
 			}
 			before := fresh.told(t)
 			for _, dry := range []bool{true, false, false} {
-				r, err := Recover(t.Context(), Options{Shards: fresh.queue.Shards.All(), Dirs: []string{a.dir, b.dir}, DryRun: dry})
+				r, err := Recover(t.Context(), Options{
+					Shards: fresh.queue.Shards.All(), Dirs: []string{a.dir, b.dir}, DryRun: dry,
+					ScheduleHome: func(string, string) *store.Shard { return fresh.queue.Shards.Named(test.home) },
+				})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -16,7 +16,7 @@ func (r Recorder) Ended(list []store.Ended) error {
 		case op != "":
 			line := journal.RequestLine{
 				Op: op, Topic: d.Topic, ID: d.ID, Shard: d.Shard, Revision: d.Revision, CreatedAt: d.CreatedAt,
-				Via: d.Via,
+				Schedule: d.Schedule, For: d.For, Via: d.Via,
 			}
 			if d.Job != nil {
 				line = lineOf(op, d.Job)
@@ -56,7 +56,7 @@ func attemptOf(d *store.Ended) journal.AttemptLine {
 	line := journal.AttemptLine{
 		Topic: d.Topic, ID: d.ID, CreatedAt: d.CreatedAt, N: d.Attempt, StartedAt: d.StartedAt, Took: d.Took,
 		Outcome: journal.Done, Error: d.Error, Shard: d.Shard, Revision: d.Revision,
-		Result: d.Result,
+		Result: d.Result, Schedule: d.Schedule, For: d.For,
 	}
 	switch {
 	case d.State == store.Dead:

@@ -155,7 +155,8 @@ func entryOf(l *line) Entry {
 	case l.ofGroup():
 		e.Job = store.Job{Topic: l.request.Topics, Group: l.request.Group, DueAt: l.request.DueAt}
 	default:
-		e.Job = store.Job{Topic: l.request.Topic, ID: l.request.ID, CreatedAt: l.request.CreatedAt}
+		r := l.request
+		e.Job = store.Job{Topic: r.Topic, ID: r.ID, CreatedAt: r.CreatedAt, Schedule: r.Schedule, For: r.For}
 	}
 	return e
 }

@@ -93,7 +93,7 @@ func changedLines(kind store.ChangeKind, jobs []store.Job) []journal.RequestLine
 		default:
 			lines[i] = journal.RequestLine{
 				Op: ops[kind], Topic: j.Topic, ID: j.ID, Shard: j.Shard, Revision: j.Revision, CreatedAt: j.CreatedAt,
-				Via: j.Via, By: j.By,
+				Schedule: j.Schedule, For: j.For, Via: j.Via, By: j.By,
 			}
 		}
 	}

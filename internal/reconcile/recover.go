@@ -19,8 +19,10 @@ type Options struct {
 	Since  time.Time // only lines since this time, by the clock of their host; zero: all
 	Shard  string    // only changes that this shard accepted; empty: all
 	Topic  func(string) bool
-	DryRun bool         // change nothing
-	Logger *slog.Logger // nil: no logging
+	// ScheduleHome returns the shard of a schedule whose shard is no longer in use; nil: there is no such schedule.
+	ScheduleHome func(topic, name string) *store.Shard
+	DryRun       bool         // change nothing
+	Logger       *slog.Logger // nil: no logging
 }
 
 // Recover compares journals with the shards in use and recovers lost changes. A job that may have been changed through
@@ -49,7 +51,7 @@ func Recover(ctx context.Context, o Options) (Report, error) {
 			return report, err
 		}
 		src := &selection{dirs: o.Dirs, from: journal.Range{Since: o.Since}, wants: func(l *line) bool {
-			return isOf(l, s) || s == home && !inUse[l.shard]
+			return isOf(l, s) || !inUse[l.shard] && o.adopts(s, home, l)
 		}}
 		t := &target{
 			shard: s, mode: ReplayByHand, names: map[*store.Bucket]string{}, dry: o.DryRun, topic: o.Topic, lost: lost,
@@ -89,6 +91,14 @@ func (o *Options) home() *store.Shard {
 		return nil
 	}
 	return o.Shards[0]
+}
+
+// adopts reports whether a shard gets what a line of a shard that is no longer in use is about.
+func (o *Options) adopts(s, home *store.Shard, l *line) bool {
+	if l.kind == EntryCursor && home != nil && o.ScheduleHome != nil {
+		return s == o.ScheduleHome(l.topic, l.request.Schedule)
+	}
+	return s == home
 }
 
 // isOf reports whether a line concerns a shard.

@@ -61,6 +61,7 @@ func (b *Bucket) EndDead(ctx context.Context, c DeadCall) ([]Job, error) {
 		if job.Revision = Integer(reply[1]) + int64(i); c.Kind == DeadDeleted {
 			job = &Job{
 				Topic: c.Topic, ID: job.ID, Shard: job.Shard, CreatedAt: job.CreatedAt, Revision: job.Revision,
+				Schedule: job.Schedule, For: job.For,
 			}
 		}
 		jobs = append(jobs, *job)

@@ -22,7 +22,7 @@ func (b *Bucket) Remove(ctx context.Context, topic, id string, m Match, d Durabi
 		r.Unsafe = b.NotReplicated("delete", topic, id, o.Unsafe)
 	}
 	reply, ok := o.Value.([]any)
-	if !ok || len(reply) != 3 {
+	if !ok || len(reply) != 3 && len(reply) != 5 {
 		return r, fmt.Errorf("delete %s/%s: %w", topic, id, ErrReply)
 	}
 	switch was := Text(reply[0]); {
@@ -37,6 +37,9 @@ func (b *Bucket) Remove(ctx context.Context, topic, id string, m Match, d Durabi
 		r.Job = &Job{
 			Topic: topic, ID: id, Shard: b.shard.name, State: State(was),
 			CreatedAt: Millis(reply[1]), Revision: Integer(reply[2]),
+		}
+		if len(reply) > 3 {
+			r.Job.Schedule, r.Job.For = Text(reply[3]), millisOf(Text(reply[4]))
 		}
 	}
 	return r, nil

@@ -90,6 +90,8 @@ type Ended struct {
 	Reason    string // why it is dead
 	Via       string // the protocol, see Via
 	Result    string
+	Schedule  string // of an occurrence that has ended
+	For       time.Time
 	Job       *Job // of Release by id
 }
 
@@ -297,7 +299,10 @@ func (b *Bucket) ended(e *End, v []any, now time.Time, revision int64, doubtful 
 	case Dead:
 		d.Reason = e.reason()
 	}
-	if v[5] == "" {
+	if text, ok := v[5].(string); ok {
+		if schedule, nominal, ends := strings.Cut(text, " "); ends {
+			d.Schedule, d.For = schedule, millisOf(nominal)
+		}
 		return d
 	}
 	if job, err := b.Described(d.Topic, v[5], now); err == nil {

@@ -64,7 +64,11 @@ func (f *fixture) where(s *store.Shard, name string) string {
 	if c == nil {
 		return "nothing"
 	}
-	return fmt.Sprintf("definition %d at %s, last %v, left out %v", c.Revision, c.At.Format(time.TimeOnly), c.Last, c.LeftOut)
+	return shown(c.Revision, c)
+}
+
+func shown(definition int64, c *store.Cursor) string {
+	return fmt.Sprintf("definition %d at %s, last %v, left out %v", definition, c.At.Format(time.TimeOnly), c.Last, c.LeftOut)
 }
 
 // refusing is a registry that stores no move after the shards have been told.
@@ -113,8 +117,7 @@ func TestADrainedScheduleGoesOnWhereItWas(t *testing.T) {
 		t.Fatal(err)
 	}
 	after := f.get("tick")
-	want := fmt.Sprintf("definition %d at %s, last %v, left out %v", after.Revision,
-		before.Cursor.At.Format(time.TimeOnly), before.Cursor.Last, before.Cursor.LeftOut)
+	want := shown(after.Revision, before.Cursor)
 	if got := f.where(b, "tick"); after.Shard != "b" || after.Revision <= before.Revision || got != want {
 		t.Errorf("shard %s has %s, want\n%s", after.Shard, got, want)
 	}
@@ -198,4 +201,64 @@ func TestOccurrencesAreDrainedToTheirSchedule(t *testing.T) {
 	if got := shards(); got["tick"][f.get("tick").Shard] != n {
 		t.Errorf("the schedule is in %s, its occurrences in %v", f.get("tick").Shard, got["tick"])
 	}
+}
+
+// on stores a schedule that is on a shard, which is not told.
+func (f *fixture) on(shard, name string) {
+	f.Helper()
+	edit := func(*registry.Schedule) (*registry.Schedule, error) {
+		s := everySecond(name)
+		s.Shard = shard
+		return &s, nil
+	}
+	place := func(context.Context, *registry.Schedule, *registry.Schedule) error { return nil }
+	if _, err := f.registry.ChangeSchedule(f.Context(), "me", "put", name, edit, place); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// TestTheQueueLearnsOfANewShardAfterItsSchedules: they stay there.
+func TestTheQueueLearnsOfANewShardAfterItsSchedules(t *testing.T) {
+	f := newFixture(t)
+	b := registry.Shard{Name: "b", URL: "redis://127.0.0.1:1/0", State: registry.ShardActive}
+	if err := f.registry.PutShard(t.Context(), "me", b); err != nil {
+		t.Fatal(err)
+	}
+	f.on("b", "there")
+	f.put(everySecond("here"))
+	f.run(1)
+	wait.For(t, "an occurrence", func() bool { return len(f.ids()) > 0 })
+	if now := f.registry.Snapshot().Schedules.Get("there"); now.Shard != "b" {
+		t.Errorf("the schedule was moved to %s", now.Shard)
+	}
+}
+
+// TestTheQueueLearnsOfARemovedShardAfterItsSchedules: they go on elsewhere, even if that could not be stored at first.
+func TestTheQueueLearnsOfARemovedShardAfterItsSchedules(t *testing.T) {
+	f := newFixture(t)
+	all := []store.ShardConfig{{Name: "a", URL: f.redis.URL(), State: "active"},
+		{Name: "b", URL: redistest.Start(t, redistest.Options{Quick: true}).URL(), State: "active"}}
+	if err := f.queue.Shards.Set(all); err != nil {
+		t.Fatal(err)
+	}
+	b := f.queue.Shards.Named("b")
+	wait.For(t, "the shard is adopted", func() bool { return queuetest.Adopt(t.Context(), b) == nil })
+	name := "tick"
+	for home := (*store.Shard)(nil); home != b; {
+		var err error
+		if home, err = f.queue.HomeOf("reports", name); err != nil {
+			t.Fatal(err)
+		}
+		if home != b {
+			name += "k"
+		}
+	}
+	f.on("b", name)
+	f.put(everySecond("here"))
+	f.run(1)
+	wait.For(t, "an occurrence", func() bool { return len(f.ids()) > 0 })
+	if err := f.queue.Shards.Set(all[:1]); err != nil {
+		t.Fatal(err)
+	}
+	wait.For(t, "the schedule is moved", func() bool { return f.registry.Snapshot().Schedules.Get(name).Shard == "a" })
 }

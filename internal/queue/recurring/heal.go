@@ -2,6 +2,7 @@ package recurring
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/wakecall/wakecall/internal/registry"
@@ -22,7 +23,10 @@ func (l *lane) differs(ctx context.Context, e *entry, d *store.Fired) {
 	if time.Since(e.other) < patience {
 		return
 	}
-	l.opts.Registry.Refresh(ctx)
+	if time.Since(l.asked) >= askAgain { // not for each of many schedules
+		l.asked = time.Now()
+		l.opts.Registry.Refresh(ctx)
+	}
 	if !l.opts.Registry.Up() || l.opts.Registry.Snapshot().Schedules.Get(e.Name) != e.Schedule {
 		return
 	}
@@ -35,19 +39,31 @@ func (l *lane) differs(ctx context.Context, e *entry, d *store.Fired) {
 		"schedule", e.Name, "shard", l.bucket.Name(), "found", string(d.What), "error", err)
 }
 
+// inUse reports whether the registry has a shard of this name in use. The queue may not know it yet, or still know it.
+func inUse(s *registry.Snapshot, name string) bool {
+	name = s.PresentName(name)
+	return slices.ContainsFunc(s.Shards, func(one registry.Shard) bool {
+		return one.Name == name && one.State != registry.ShardOffline
+	})
+}
+
 // rehome gives the schedules of shards that are no longer in use to this bucket, if it is their home.
-func (l *lane) rehome(ctx context.Context, s *registry.Snapshot) {
-	for name, def := range s.Schedules.All() {
-		if l.opts.Queue.Shards.Named(def.Shard) != nil {
-			continue
-		}
-		home, err := l.opts.Queue.HomeOf(def.Topic, name)
+func (l *lane) rehome(ctx context.Context) {
+	if !l.opts.Registry.Up() || time.Since(l.looked) < askAgain {
+		return
+	}
+	l.looked = time.Now()
+	for _, def := range l.astray {
+		home, err := l.opts.Queue.HomeOf(def.Topic, def.Name)
 		if err != nil || home != l.bucket.Shard() || home.BucketOf(def.Topic) != l.bucket {
 			continue
 		}
 		err = l.move(ctx, def, home)
 		l.opts.Logger.Warn("a schedule's shard is no longer in use; the schedule goes on in another",
-			"schedule", name, "shard", def.Shard, "now", home.Name(), "error", err)
+			"schedule", def.Name, "shard", def.Shard, "now", home.Name(), "error", err)
+		if err != nil {
+			return
+		}
 	}
 }
 

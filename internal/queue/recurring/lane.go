@@ -32,6 +32,9 @@ type lane struct {
 	entries   map[string]*entry
 	queue     byTime // of entries, by when they are next
 	backoff   time.Duration
+	astray    []*registry.Schedule // of shards that are no longer in use
+	looked    time.Time            // when these were tried
+	asked     time.Time            // when the registry was asked for its definitions
 }
 
 // entry is a schedule in a lane.
@@ -50,27 +53,30 @@ func (l *lane) watch(ctx context.Context) {
 	defer sub.End()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	l.follow(ctx, l.opts.Registry.Snapshot())
+	l.follow(l.opts.Registry.Snapshot())
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-sub.Changed:
 			_, s := sub.Topics()
-			l.follow(ctx, s)
+			l.follow(s)
 		case <-timer.C:
 		}
-		timer.Reset(l.step(ctx))
+		wait := l.step(ctx)
+		if l.rehome(ctx); len(l.astray) > 0 {
+			wait = min(wait, askAgain)
+		}
+		timer.Reset(wait)
 	}
 }
 
 // follow takes the definitions of a snapshot.
-func (l *lane) follow(ctx context.Context, s *registry.Snapshot) {
+func (l *lane) follow(s *registry.Snapshot) {
 	if s.Schedules == l.schedules && slices.Equal(s.Shards, l.shards) {
 		return
 	}
-	l.schedules, l.shards = s.Schedules, s.Shards
-	l.rehome(ctx, s)
+	l.schedules, l.shards, l.astray = s.Schedules, s.Shards, nil
 	for name, e := range l.entries {
 		if now := s.Schedules.Get(name); now != e.Schedule {
 			heap.Remove(&l.queue, e.index)
@@ -78,6 +84,9 @@ func (l *lane) follow(ctx context.Context, s *registry.Snapshot) {
 		}
 	}
 	for name, def := range s.Schedules.All() {
+		if !inUse(s, def.Shard) {
+			l.astray = append(l.astray, def)
+		}
 		if l.entries[name] != nil || !l.has(def) {
 			continue
 		}

@@ -19,10 +19,7 @@ func (s *Schedules) place(catchUp bool) registry.PlaceSchedule {
 		case was == nil:
 			return s.begin(ctx, now)
 		case was.Topic != now.Topic:
-			if err := s.begin(ctx, now); err != nil {
-				return err
-			}
-			return s.remove(ctx, was)
+			return s.changeTopic(ctx, was, now)
 		}
 		return s.change(ctx, was, now, catchUp)
 	}
@@ -50,6 +47,19 @@ func (s *Schedules) begin(ctx context.Context, now *registry.Schedule) error {
 		return err
 	}
 	return s.queue.SetCursor(ctx, b, store.CursorChange{Name: now.Name, Topic: now.Topic, Revision: now.Revision})
+}
+
+// changeTopic begins anew in the bucket of the new topic, and removes the schedule from that of the old one.
+func (s *Schedules) changeTopic(ctx context.Context, was, now *registry.Schedule) error {
+	if err := s.begin(ctx, now); err != nil {
+		return err
+	}
+	from, errFrom := s.bucketOf(was)
+	to, errTo := s.bucketOf(now)
+	if errFrom == nil && errTo == nil && from == to {
+		return nil // begin has removed it
+	}
+	return s.remove(ctx, was)
 }
 
 // tries is how often a change is tried whose cursor moves meanwhile: at most once a second.

@@ -339,3 +339,36 @@ func TestTheRegistryCountsAfterAnEditThatWasNotCommitted(t *testing.T) {
 		})
 	}
 }
+
+// TestAScheduleChangesItsTopic: it goes on at once, in the same bucket or another.
+func TestAScheduleChangesItsTopic(t *testing.T) {
+	f := newFixture(t)
+	topic := registry.NewTopic("mails")
+	topic.Delivery = registry.DeliveryPull
+	if _, err := f.registry.PutTopic(t.Context(), "me", topic); err != nil {
+		t.Fatal(err)
+	}
+	s := everySecond("tick")
+	f.put(s)
+	s.Topic = "mails"
+	stored := f.put(s)
+	if c := f.get("tick").Cursor; c.Topic != "mails" || c.Revision != stored.Revision {
+		t.Errorf("the cursor is %+v", c)
+	}
+}
+
+// TestOccurrencesThatHaveNotComeAreNotBackfilled: they would come again.
+func TestOccurrencesThatHaveNotComeAreNotBackfilled(t *testing.T) {
+	f := newFixture(t)
+	f.put(everySecond("tick"))
+	now := time.Now()
+	d, err := f.Backfill(t.Context(), "tick", recurring.Backfill{From: now.Add(-time.Second), To: now.Add(900 * time.Millisecond)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range d.Occurrences {
+		if at.After(time.Now()) {
+			t.Errorf("%s was pushed at %s", at, time.Now())
+		}
+	}
+}

@@ -313,7 +313,11 @@ func (s *Schedules) Backfill(ctx context.Context, name string, b Backfill) (*Bac
 	if err := m.check(&b, overlap); err != nil {
 		return nil, err
 	}
-	list := m.policy.Rule.Between(b.From.Add(-time.Nanosecond), b.To.Add(-time.Nanosecond), MaxBackfill+1)
+	until := b.To.Add(-time.Nanosecond)
+	if until.After(m.now) { // what has not come will be pushed when it comes
+		until = m.now
+	}
+	list := m.policy.Rule.Between(b.From.Add(-time.Nanosecond), until, MaxBackfill+1)
 	if len(list) > MaxBackfill {
 		return nil, registry.OutOfRange("to", "field.backfill_limit", MaxBackfill)
 	}

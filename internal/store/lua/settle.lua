@@ -11,7 +11,8 @@
 --         head of its priority); bury; expire; extend for ms ('' its TTR).
 -- Returns {now in µs, revision of the first, then six for each job: what it is now ('' unchanged: its lease was over,
 --         or it is in no such state), what it was ('' no such job), when it is due or its lease ends, creation,
---         attempts, description if it was released by its id, else ''}.
+--         attempts, description if it was released by its id, schedule and nominal time in ms if it was an occurrence
+--         that has ended, else ''}.
 -- Keeps   a token is compared before anything is written, so a repeated call changes nothing.
 local FIELDS = 9
 local out, number = {micros, 0}, 0
@@ -49,6 +50,8 @@ local function settle(topic, k, record)
   end
   out[n + 3], out[n + 5] = at or 0, job.attempts .. ''
   ended[id] = out[n + 1]
+  local schedule = (out[n + 1] == 'gone' or out[n + 1] == 'dead') and get(job, 'sched')
+  if schedule then out[n + 6] = schedule .. ' ' .. get(job, 'for') end
   if token == '' and verb == 'release' then out[n + 6] = describe(topic, id, job, true) end
   return was == 'running' and out[n + 1] ~= '' and verb ~= 'extend' and endpoint
 end
