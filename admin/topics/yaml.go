@@ -125,8 +125,8 @@ func uploaded(c echo.Context) ([]byte, error) {
 	return io.ReadAll(f) // Headers limits the size of the request
 }
 
-// read returns the topics and schedules of a file. It rejects duplicates, and schedules of topics that are neither in the
-// file nor registered.
+// read returns the topics and schedules of a file. It rejects duplicates, and schedules of topics that are neither in
+// the file nor registered.
 func (h *Handler) read(data []byte) ([]registry.Topic, []topicfile.Schedule, error) {
 	found, err := topicfile.Parse(data)
 	if err != nil {

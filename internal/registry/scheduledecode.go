@@ -103,8 +103,8 @@ func (s *Schedule) Fields() (fields map[string]json.RawMessage) {
 	return fields
 }
 
-// DifferingScheduleFields returns the names of the fields in which two definitions differ, sorted. Of bodies it compares
-// the values, not how they are written.
+// DifferingScheduleFields returns the names of the fields in which two definitions differ, sorted. Of bodies it
+// compares the values, not how they are written.
 func DifferingScheduleFields(a, b *Schedule) []string {
 	ours, theirs := a.Fields(), b.Fields()
 	for _, fields := range []map[string]json.RawMessage{ours, theirs} {
