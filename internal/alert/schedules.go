@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// Those of schedules with an occurrence since they were last read, which may be late, are read every schedulesEvery,
-	// the others seldom: reading 10,000 takes 0.2 s of CPU time.
+	// The states of schedules with an occurrence since they were last read, which may be late, are read every
+	// schedulesEvery, the others seldom: reading 10,000 takes 0.2 s of CPU time.
 	schedulesEvery  = 30 * time.Second
 	schedulesSeldom = 5 * time.Minute
 	schedulesAtOnce = 500
@@ -40,8 +40,8 @@ type watchedSchedule struct {
 }
 
 // schedules finds schedules whose next occurrence is later than its max_late, whose last occurrences are dead, or which
-// left out late ones lately. Those of a topic are one cause of its alert. With an error, some could not be read: what was
-// last known about them counts.
+// left out late ones lately. Those of a topic are one cause of its alert. With an error, some could not be read: what
+// was last known about them counts.
 func (w *Watch) schedules(ctx context.Context, now time.Time) ([]Finding, error) {
 	if w.src.Schedules == nil || now.Sub(w.scheduled.at) < schedulesEvery {
 		return w.scheduled.found, w.scheduled.err
@@ -110,7 +110,8 @@ func (k *watchedSchedule) read(v *recurring.View, now time.Time) {
 	}
 }
 
-// lateBy returns how late an occurrence is that should have been pushed or left out, and how late it may be; 0: none is.
+// lateBy returns how late an occurrence is that should have been pushed or left out, and how late it may be; 0: there is
+// none.
 func (k *watchedSchedule) lateBy(now time.Time) (late, limit time.Duration) {
 	at := k.next
 	if k.policy == nil || k.at.IsZero() || k.def.IsPaused(now.Add(-scheduleGrace)) {
