@@ -20,6 +20,7 @@ type job struct {
 	Topic       string    `json:"topic"`
 	ID          string    `json:"id"`
 	Group       string    `json:"group,omitempty" jsonschema:"jobs of one group are cancelled together"`
+	Schedule    string    `json:"schedule,omitempty" jsonschema:"that pushed the job"`
 	State       string    `json:"state"`
 	Summary     string    `json:"summary" jsonschema:"whether the job was called, in a sentence"`
 	DueAt       string    `json:"due_at"`
@@ -44,7 +45,7 @@ type attempt struct {
 func (t *tools) job(j *client.Job) job {
 	now := t.now()
 	out := job{
-		Topic: j.Topic, ID: j.ID, Group: j.Group, State: j.State, Summary: wasCalled(j, now),
+		Topic: j.Topic, ID: j.ID, Group: j.Group, Schedule: j.Schedule, State: j.State, Summary: wasCalled(j, now),
 		DueAt: describe.Instant(j.DueAt, now), CreatedAt: describe.Instant(j.CreatedAt, now), Priority: j.Priority,
 		Attempts: j.Attempts, MaxAttempts: j.MaxAttempts,
 		Waits: clip(describe.Waits(j.Waits, now), textLimit), Body: clip(bodyText(j), textLimit),

@@ -87,6 +87,9 @@ type Job struct {
 	BodyGone bool      `json:"body_gone,omitempty"`
 	History  []Attempt `json:"history,omitempty"` // the last 20 attempts, oldest first
 	Waits    []Wait    `json:"waits,omitempty"`   // all that a delayed or ready job waits for
+	// of a job that a schedule pushed
+	Schedule     string     `json:"schedule,omitempty"`
+	ScheduledFor *time.Time `json:"scheduled_for,omitempty"` // the same over retries, without the jitter
 	// returned by Get, Change and Run; changes with every change of the job
 	ETag string `json:"-"`
 }

@@ -139,8 +139,29 @@ func (i *installation) assistantChanges(t *testing.T) {
 		t.Errorf("cancelled: %+v, %v", group, err)
 	}
 	i.waitGone(t, topic, "z")
+	i.MustDo(t, http.StatusCreated, http.MethodPut, "/v1/schedules/"+topic, M{"topic": topic, "cron": "@daily", "body": 1})
+	var schedule struct {
+		State, Next string
+		Schedules   []struct{ Name string }
+	}
+	if err := ask(t, s, "pause_schedule", M{"schedule": topic}, &schedule); err != nil || schedule.State != "paused" {
+		t.Errorf("paused: %+v, %v", schedule, err)
+	}
+	if err := ask(t, s, "resume_schedule", M{"schedule": topic}, &schedule); err != nil || schedule.State != "active" ||
+		schedule.Next == "" {
+		t.Errorf("resumed: %+v, %v", schedule, err)
+	}
+	if err := ask(t, s, "run_schedule", M{"schedule": topic}, &map[string]any{}); err != nil {
+		t.Error(err)
+	}
+	i.endpoint.WaitCalls(t, topic, 2)
+	err := errors.Join(ask(t, s, "show_schedule", M{"schedule": topic}, &schedule),
+		ask(t, s, "list_schedules", M{"topic": topic}, &schedule))
+	if err != nil || len(schedule.Schedules) != 1 || schedule.Schedules[0].Name != topic {
+		t.Errorf("listed: %+v, %v", schedule, err)
+	}
 	var topics struct{ Topics []struct{ State string } }
-	err := errors.Join(ask(t, s, "pause_topic", M{"topic": topic, "reason": "stock count"}, &map[string]any{}),
+	err = errors.Join(ask(t, s, "pause_topic", M{"topic": topic, "reason": "stock count"}, &map[string]any{}),
 		ask(t, s, "list_topics", M{"prefix": topic}, &topics))
 	if err != nil || len(topics.Topics) != 1 || topics.Topics[0].State != "paused" {
 		t.Errorf("%+v, %v", topics, err)

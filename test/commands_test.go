@@ -22,6 +22,7 @@ func TestCommands(t *testing.T) {
 	t.Run("topics are applied from YAML", i.applyTopics)
 	t.Run("push, get, run, delete", i.commandJobs)
 	t.Run("groups", i.commandGroups)
+	t.Run("schedules", i.commandSchedules)
 	t.Run("what goes wrong has an exit code", i.commandErrors)
 	t.Run("shards, stats, migrations", i.commandViews)
 }
@@ -99,6 +100,47 @@ func (i *installation) commandGroups(t *testing.T) {
 	}
 	if out := i.succeeds(t, "group", "show", group); !strings.Contains(out, "closed until") || strings.Contains(out, "TOPIC") {
 		t.Errorf("group show prints\n%s", out)
+	}
+}
+
+func (i *installation) commandSchedules(t *testing.T) {
+	topic, file := i.topic(t, nil, nil), filepath.Join(i.Dir, "schedules.yaml")
+	prints := func(want string, args ...string) {
+		t.Helper()
+		if out := i.succeeds(t, append([]string{"schedule"}, args...)...); !strings.Contains(out, want) {
+			t.Errorf("schedule %s prints\n%s", strings.Join(args, " "), out)
+		}
+	}
+	yaml := fmt.Sprintf("schedule: %[1]s.report\ntopic: %[1]s\ncron: '0 8 * * 1-5'\ntime_zone: Asia/Shanghai\nbody: {n: '<1>'}\n"+
+		"headers: {X-Team: shop}\njitter: 1m\nstart_at: 2026-01-01T08:00:00+08:00\n", topic)
+	must(t, os.WriteFile(file, []byte(yaml), 0o600))
+	name := topic + ".report"
+	prints(name+" would be created", "apply", "-f", file, "--dry-run")
+	prints(name+" created", "apply", "-f", file)
+	prints(name+" unchanged", "apply", "-f", file)
+	must(t, os.WriteFile(file, []byte(i.succeeds(t, "schedule", "show", name, "--yaml")), 0o600))
+	prints(name+" unchanged", "apply", "-f", file)
+	prints("0 8 * * 1-5 Asia/Shanghai", "list", "--topic", topic)
+	prints("is paused until 2031-01-01T00:00:00.000Z", "pause", name, "--until", "2031-01-01T00:00:00Z")
+	prints("changed (paused_until, state)", "apply", "-f", file, "--dry-run")
+	prints("is active", "resume", name, "--catch-up")
+	prints(topic+" "+name+"!", "run", name)
+	if c := i.endpoint.WaitCalls(t, topic, 1)[0]; string(c.Body) != `{"n":"<1>"}` || c.Header.Get("Wakecall-Schedule") != name {
+		t.Errorf("called with %s, %v", c.Body, c.Header)
+	}
+	fill := []string{"backfill", name, "--from", "2026-01-03T00:00:00Z", "--to", "2026-01-06T00:00:00Z"}
+	prints("1 occurrence; none was pushed", append(fill, "--dry-run")...)
+	prints("1 occurrence: 1 pushed, 0 existing, 0 left out", fill...)
+	if c := i.endpoint.WaitCalls(t, topic, 2)[1]; c.ID != name+"@2026-01-05T00:00:00Z" ||
+		c.Header.Get("Wakecall-Scheduled-For") != "2026-01-05T00:00:00.000Z" {
+		t.Errorf("backfilled: %+v", c)
+	}
+	if code, out := i.Run("topic", "delete", topic, "--drop-jobs"); code != 1 || !strings.Contains(out, name) {
+		t.Errorf("a topic that a schedule uses is deleted: code %d\n%s", code, out)
+	}
+	prints("deleted schedule "+name, "delete", name)
+	if code, out := i.Run("schedule", "show", name); code != 1 || !strings.Contains(out, "schedule list") {
+		t.Errorf("a deleted schedule: code %d\n%s", code, out)
 	}
 }
 

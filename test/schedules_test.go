@@ -180,6 +180,32 @@ func TestSchedulesThroughKills(t *testing.T) {
 	i.eachOnce(t, "five", topic, after(stored, 5*time.Second), time.Now().Truncate(5*time.Second), 5*time.Second, 0)
 }
 
+// TestSchedulesDuringADrain: they move to the other shard with their cursors.
+func TestSchedulesDuringADrain(t *testing.T) {
+	t.Parallel()
+	i := start(t, onRedis(
+		harness.StartRedis(t, harness.RedisOptions{}), harness.StartRedis(t, harness.RedisOptions{})))
+	topic := i.topic(t, nil, nil)
+	names := []string{"tick-0", "tick-1", "tick-2", "tick-3"}
+	for _, name := range names {
+		i.schedule(t, name, topic, "1s", nil)
+	}
+	stored := time.Now()
+	i.waitFired(t, names[0], after(stored, time.Second))
+	sleepTo(-5 * time.Millisecond)
+	i.succeeds(t, "shard", "drain", "redis-2")
+	harness.Eventually(t, soon, "all schedules to be on the other shard", func() (err error) {
+		for _, name := range names {
+			s, errTold := i.told(name)
+			err = errors.Join(err, errTold, harness.Equal(name+" is on", s.Shard, "redis-1"))
+		}
+		return err
+	})
+	for _, name := range names {
+		i.eachOnce(t, name, topic, after(stored, time.Second), after(time.Now(), 2*time.Second), time.Second, 0)
+	}
+}
+
 // TestSchedulesAfterALoss: Redis loses everything, or all writes since a backup. What the journal knows to have been
 // pushed is not pushed again, and nothing is left out.
 func TestSchedulesAfterALoss(t *testing.T) {

@@ -26,6 +26,8 @@ export interface Job {
   topic: string;
   id: string;
   group?: string;
+  schedule?: string;
+  scheduled_for?: string;
   state: "delayed" | "ready" | "running" | "dead" | "done" | "spooled";
   due_at: string;
   priority: Priority;

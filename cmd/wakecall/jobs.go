@@ -144,7 +144,8 @@ func jobFields(w io.Writer, j *client.Job, now time.Time) error {
 	if j.TTR != 0 {
 		ttr = printable.ShortDuration(j.TTR.Std())
 	}
-	return fields(w, "topic", j.Topic, "id", j.ID, "group", j.Group, "state", state,
+	return fields(w, "topic", j.Topic, "id", j.ID, "group", j.Group, "schedule", j.Schedule,
+		"scheduled for", describe.InstantOf(j.ScheduledFor, now), "state", state,
 		"due", describe.Instant(j.DueAt, now), "next attempt", describe.InstantOf(j.NextAttemptAt, now),
 		"lease until", describe.InstantOf(j.LeaseUntil, now),
 		"dead since", describe.InstantOf(j.DeadAt, now), "finished", describe.InstantOf(j.FinishedAt, now), "late",

@@ -263,7 +263,8 @@ const deadJob = `{"topic":"shop.close","id":"order-42","state":"dead","due_at":"
 {"n":1,"started_at":"2026-01-02T02:04:05.680Z","took_ms":12.3,"status":500,"error":"status 500","answer":"oh\u001b[31m no"},
 {"n":2,"started_at":"2026-01-02T02:05:05.690Z","took_ms":10000,"status":0,"error":"timeout after 10s","answer":""}]}`
 
-const groupJob = `{"topic":"demo","id":"abc","group":"order-42","state":"delayed","due_at":"2026-01-02T03:34:05.678Z",
+// groupJob is of a group, and of a schedule.
+const groupJob = `{"topic":"demo","id":"abc","group":"order-42","schedule":"report","scheduled_for":"2026-01-02T00:00:00.000Z","state":"delayed","due_at":"2026-01-02T03:34:05.678Z",
 "priority":"normal","attempts":0,"created_at":"2026-01-02T03:04:05.000Z"}`
 
 const scheduleJSON = `{"name":"report","topic":"reports","cron":"0 8 * * 1-5","time_zone":"Asia/Shanghai",

@@ -48,8 +48,12 @@ func TestSchedulesOnTheCommandLine(t *testing.T) {
 // TestAShownScheduleCanBeApplied.
 func TestAShownScheduleCanBeApplied(t *testing.T) {
 	f := newFakeAPI(t)
-	if got := f.wakecall(t, reportFile, "schedule", "apply", "-f", "-"); got.out != "schedule report created\n" {
+	file := strings.Replace(reportFile, "{n: 1}", "{n: '<1> & 2'}", 1)
+	if got := f.wakecall(t, file, "schedule", "apply", "-f", "-"); got.out != "schedule report created\n" {
 		t.Fatal(got.out, got.err)
+	}
+	if got := f.wakecall(t, file, "schedule", "apply", "-f", "-"); got.out != "schedule report unchanged\n" {
+		t.Errorf("again: %s%s", got.out, got.err)
 	}
 	shown := f.wakecall(t, "", "schedule", "show", "report", "--yaml")
 	if got := f.wakecall(t, shown.out, "schedule", "apply", "-f", "-"); got.out != "schedule report unchanged\n" {

@@ -99,5 +99,14 @@ func (s *Schedule) Fields() (fields map[string]json.RawMessage) {
 	return fields
 }
 
-// DifferingScheduleFields returns the names of the fields in which two definitions differ, sorted.
-func DifferingScheduleFields(a, b *Schedule) []string { return differing(a.Fields(), b.Fields()) }
+// DifferingScheduleFields returns the names of the fields in which two definitions differ, sorted. Of bodies it compares
+// the values, not how they are written.
+func DifferingScheduleFields(a, b *Schedule) []string {
+	ours, theirs := a.Fields(), b.Fields()
+	for _, fields := range []map[string]json.RawMessage{ours, theirs} {
+		if body, err := decoded(fields["body"]); err == nil {
+			fields["body"] = json.RawMessage(encoded(body))
+		}
+	}
+	return differing(ours, theirs)
+}

@@ -41,8 +41,8 @@ func TestSchedulesAreCompared(t *testing.T) {
 		}
 		return s
 	}
-	a := decode(`{"topic":"t","every":"1h","start_at":"2026-01-02T00:00:00Z","body":{"a": "<"}}`)
-	b := decode(`{"topic":"t","every":3600,"start_at":"2026-01-02T08:00:00+08:00","body":{"a":"<"},"missed":"last"}`)
+	a := decode(`{"topic":"t","every":"1h","start_at":"2026-01-02T00:00:00Z","body":{"b":1.50,"a": "<"}}`)
+	b := decode(`{"topic":"t","every":3600,"start_at":"2026-01-02T08:00:00+08:00","body":{"a":"\u003c","b":1.50},"missed":"last"}`)
 	b.Shard, b.Revision, b.MadeBy = "redis-1", 5, 6
 	if d := DifferingScheduleFields(a, b); len(d) > 0 {
 		t.Errorf("they differ in %q", d)

@@ -50,6 +50,7 @@ func (m *model) Check(t *rapid.T) {
 	}
 	m.checkDone(t)
 	m.checkGroup(t)
+	m.checkSchedules(t)
 	for topic, w := range want {
 		balances(t, topic, stats[topic])
 		g := stats[topic].Stats

@@ -38,6 +38,8 @@ type model struct {
 	shut map[string]bool      // topics for which the group is closed
 	made []string             // all ids that were given to jobs, also of deleted ones
 	n    int
+
+	schedules map[string]*modelSchedule
 }
 
 func (m *model) key(t *rapid.T) (topic, id string) {
@@ -441,7 +443,8 @@ func checkAgainstModel(t *testing.T, f *fixture, remembers bool) {
 	q, s := f.q, f.s
 	rapid.Check(t, func(rt *rapid.T) {
 		f.flush()
-		m := &model{q: q, s: s, jobs: map[string]*modelJob{}, shut: map[string]bool{}, ends: time.Now().Add(40 * time.Second)}
+		m := &model{q: q, s: s, jobs: map[string]*modelJob{}, shut: map[string]bool{},
+			schedules: map[string]*modelSchedule{}, ends: time.Now().Add(40 * time.Second)}
 		var last, hour time.Duration
 		if remembers {
 			m.done = map[string]string{}
@@ -452,8 +455,10 @@ func checkAgainstModel(t *testing.T, f *fixture, remembers bool) {
 		rt.Repeat(map[string]func(*rapid.T){
 			"push": m.Push, "push made": m.PushMade, "open": m.Open, "delete": m.Delete, "change": m.Change,
 			"run": m.Run, "reserve": m.Reserve, "take by id": m.TakeByID, "settle": m.Settle, "return": m.Return,
-			"dead": m.Dead, "cancel": m.Cancel, "advance": m.Advance, "": m.Check,
+			"dead": m.Dead, "cancel": m.Cancel, "advance": m.Advance, "place": m.Place, "fire": m.Fire,
+			"": m.Check,
 		})
+		m.removeSchedules(rt)
 		for _, topic := range []string{"a", "b"} {
 			if _, err := q.DropTopic(rt.Context(), topic); err != nil {
 				rt.Fatal(err)
