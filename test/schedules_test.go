@@ -206,6 +206,34 @@ func TestSchedulesDuringADrain(t *testing.T) {
 	}
 }
 
+// TestSchedulesOfAShardThatIsRenamedAndRemoved: they go on through a rename, and in another shard when theirs is gone.
+func TestSchedulesOfAShardThatIsRenamedAndRemoved(t *testing.T) {
+	t.Parallel()
+	lost := harness.StartRedis(t, harness.RedisOptions{})
+	i := start(t, onRedis(harness.StartRedis(t, harness.RedisOptions{}), lost))
+	topic := i.topic(t, nil, nil)
+	names := []string{"tick-0", "tick-1", "tick-2", "tick-3"}
+	for _, name := range names {
+		i.schedule(t, name, topic, "1s", nil)
+	}
+	stored := time.Now()
+	i.waitFired(t, names[0], after(stored, time.Second))
+	i.succeeds(t, "shard", "rename", "redis-2", "second")
+	for _, name := range names {
+		i.eachOnce(t, name, topic, after(stored, time.Second), after(time.Now(), 2*time.Second), time.Second, 0)
+	}
+	lost.Kill9()
+	i.succeeds(t, "shard", "delete", "second", "--force")
+	for _, name := range names {
+		i.waitFired(t, name, time.Now())
+		s, err := i.told(name)
+		if err != nil || s.Shard != "redis-1" {
+			t.Errorf("%s is on %s, %v", name, s.Shard, err)
+		}
+		i.eachOnce(t, name, topic, after(time.Now(), time.Second), after(time.Now(), 2*time.Second), time.Second, 0)
+	}
+}
+
 // TestSchedulesAfterALoss: Redis loses everything, or all writes since a backup. What the journal knows to have been
 // pushed is not pushed again, and nothing is left out.
 func TestSchedulesAfterALoss(t *testing.T) {

@@ -21,10 +21,10 @@ const (
 )
 
 const (
-	maxOnTime    = time.Minute
-	longestLate  = 24 * time.Hour // what MaxLate is at most unless it is set
-	maxCaughtUp  = 100
-	resolution   = time.Second // of occurrences
+	maxOnTime   = time.Minute
+	longestLate = 24 * time.Hour // what MaxLate is at most unless it is set
+	maxCaughtUp = 100
+	resolution  = time.Second // of occurrences
 )
 
 // Policy is what decides about the occurrences of a schedule.

@@ -51,6 +51,7 @@ func TestChaos(t *testing.T) {
 	if err := s.pushFar(context.Background()); err != nil {
 		t.Fatal(err)
 	}
+	s.startTick()
 	workers := s.startWorkers(seed)
 	loads := []*harness.Load{
 		harness.StartClients(t, pushers, rate, func(n int) harness.Client { return s.pusher(seed, n).request }),
@@ -112,11 +113,13 @@ func (s *site) settle(dropper *pusher) (problems []error) {
 		failed string
 		do     func(context.Context) error
 	}{
+		{"the schedule does not catch up", s.stopTick},
 		{"the queues do not drain", s.waitDrained},
 		{"new jobs are not delivered", s.waitCalm},
 		{"the last drop", dropper.dropRest},
 		{"list the dead", s.recordDead},
 		{"jobs that wait", s.checkFar},
+		{"the occurrences of the schedule", s.recordTicks},
 	} {
 		if err := step.do(ctx); err != nil {
 			problems = append(problems, fmt.Errorf("%s: %w", step.failed, err))

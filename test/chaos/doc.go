@@ -16,5 +16,6 @@
 //	make chaos RATE=200 JOBS=10000    200 requests a second, while 10,000 jobs wait
 //
 // The load also replaces jobs, re-drives and deletes dead ones several at once, and drops a topic with its jobs,
-// through both hosts; MIXED names which of replace, redrive, delete, drop and group.
+// through both hosts, and a schedule has an occurrence each second; MIXED names which of replace, redrive, delete, drop,
+// group and schedule.
 package chaos

@@ -19,8 +19,8 @@ var (
 	deployment = cmp.Or(os.Getenv("CHAOS_DEPLOYMENT"), "shards")
 	far        = number("CHAOS_JOBS", 0) // jobs that are waiting all the time
 	// further operations of the load: replace, redrive, delete (several dead jobs at once), drop (a topic with its
-	// jobs), group (several jobs that are cancelled together)
-	mixed = strings.Split(cmp.Or(os.Getenv("CHAOS_MIXED"), "replace,redrive,delete,drop,group"), ",")
+	// jobs), group (several jobs that are cancelled together), schedule (a job each second)
+	mixed = strings.Split(cmp.Or(os.Getenv("CHAOS_MIXED"), "replace,redrive,delete,drop,group,schedule"), ",")
 	keep  = cmp.Or(os.Getenv("CHAOS_RECORD"), os.TempDir()) // directory for the record of a failed run
 )
 

@@ -56,6 +56,7 @@ type site struct {
 	prober   recorder
 	probes   int
 	answered sync.Map // ids of probes that were called and answered
+	ticks    ticks
 }
 
 // newSite starts the installation and waits until it is ready.

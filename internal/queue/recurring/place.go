@@ -14,8 +14,6 @@ import (
 func (s *Schedules) place(catchUp bool) registry.PlaceSchedule {
 	return func(ctx context.Context, was, now *registry.Schedule) error {
 		switch {
-		case now == nil:
-			return s.remove(ctx, was)
 		case was == nil:
 			return s.begin(ctx, now)
 		case was.Topic != now.Topic:

@@ -181,7 +181,7 @@ func TestEachOccurrenceIsPushedOnce(t *testing.T) {
 		}
 	}
 	last := f.lines[len(f.lines)-1]
-	if n := len(f.lines); n != len(ids)+2 || last.Rev != 0 {
+	if n := len(f.lines); n != len(ids)+3 || last.Rev != 0 {
 		t.Errorf("%d lines of the schedule for %d occurrences; the last is %+v", n, len(ids), last)
 	}
 }
@@ -337,6 +337,24 @@ func TestTheRegistryCountsAfterAnEditThatWasNotCommitted(t *testing.T) {
 			f.run(2)
 			wait.For(t, "an occurrence", func() bool { return len(f.ids()) > 0 })
 		})
+	}
+}
+
+// TestADeletionThatIsNotCommitted: the schedule goes on where it was.
+func TestADeletionThatIsNotCommitted(t *testing.T) {
+	f := newFixture(t)
+	s := everySecond("tick")
+	s.Missed, s.MaxLate = "all", registry.Duration(time.Hour)
+	f.put(s)
+	began := f.get("tick").Cursor.At
+	if err := recurring.New(f.queue, refusing{f.registry}).Delete(t.Context(), "me", "tick"); !errors.Is(err, errNoCommit) {
+		t.Fatal(err)
+	}
+	f.run(2)
+	wait.For(t, "occurrences", func() bool { return len(f.ids()) > 0 })
+	first := recurring.OccurrenceID("tick", began.Truncate(time.Second).Add(time.Second))
+	if ids := f.ids(); ids[0] != first {
+		t.Errorf("the first one is %s, want %s", ids[0], first)
 	}
 }
 

@@ -174,11 +174,28 @@ func (s *Schedules) Put(
 	return stored, created, err
 }
 
-// Delete deletes a schedule; its jobs stay. Errors as of Put, and registry.ErrNoSchedule.
+// Delete deletes a schedule; its jobs stay. Errors as of Put, and registry.ErrNoSchedule. The cursor is removed only
+// after the commit: without that the schedule goes on where it was.
 func (s *Schedules) Delete(ctx context.Context, actor, name string) error {
 	edit := func(*registry.Schedule) (*registry.Schedule, error) { return nil, nil }
-	_, err := s.store(ctx, actor, "delete", name, edit, s.place(false))
-	return err
+	var left *store.Bucket
+	var revision int64
+	place := func(ctx context.Context, was, _ *registry.Schedule) (err error) {
+		if s.queue.Shards.Named(was.Shard) == nil {
+			return nil
+		}
+		if left, err = s.bucketOf(was); err != nil {
+			return err
+		}
+		revision = was.Revision + 1
+		return s.queue.SetCursor(ctx, left, store.CursorChange{Name: name, Topic: was.Topic, Revision: revision})
+	}
+	if _, err := s.store(ctx, actor, "delete", name, edit, place); err != nil || left == nil {
+		return err
+	}
+	// What stays there if this fails pushes nothing, and is replaced when a schedule of the name is made.
+	_ = s.queue.SetCursor(ctx, left, store.CursorChange{Name: name, Was: &revision})
+	return nil
 }
 
 // Pause pauses a schedule, until a time or (zero) until it is resumed.
