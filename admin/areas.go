@@ -48,7 +48,8 @@ func newAreas(o Options, pages *page.Pages, sessions *access.Sessions, hub *live
 	})
 	in.topics = topics.New(topics.Options{
 		Pages: pages, Hub: hub, Registry: o.Registry, Secrets: o.Registry, Editor: o.Editor, Queue: o.Queue,
-		Activity: o.Activity, Figures: in.figures, Jobs: in.jobs, Caller: o.Caller, APIURL: o.APIURL,
+		Schedules: o.Schedules,
+		Activity:  o.Activity, Figures: in.figures, Jobs: in.jobs, Caller: o.Caller, APIURL: o.APIURL,
 	})
 	in.alerts = alerts.New(alerts.Options{
 		Pages: pages, Registry: o.Registry, Alerts: o.Alerts, Web: o.Web, SendMail: o.SendMail, Host: o.Host,

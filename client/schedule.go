@@ -83,8 +83,8 @@ func (c *Client) Schedule(ctx context.Context, name string) (*Schedule, error) {
 }
 
 // PutSchedule creates a schedule or replaces it as a whole, and reports whether it was created. Occurrences before that
-// which were not pushed are left out. Errors: ErrInvalid, ErrConflict (it is of a topic that the token may not touch, or
-// the token has too many), ErrUnavailable (nothing was changed).
+// which were not pushed are left out. Errors: ErrInvalid, ErrConflict (it is of a topic that the token may not touch,
+// or the token has too many), ErrUnavailable (nothing was changed).
 func (c *Client) PutSchedule(ctx context.Context, s Schedule) (saved *Schedule, created bool, err error) {
 	if !json.Valid(s.Body) {
 		return nil, false, errors.New("the body must be JSON")

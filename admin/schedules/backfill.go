@@ -65,7 +65,7 @@ func (h *Handler) backfill(c echo.Context, name string) error {
 		d.Would, err = h.Schedules.Backfill(ctx, name, b)
 	}
 	if err != nil {
-		fields, rest := h.Texts.FieldErrors(c, err)
+		fields, rest := h.Texts.FieldErrors(c, h.refusal(name, err))
 		if rest != nil {
 			return rest
 		}

@@ -186,8 +186,7 @@ func (h *Handler) previewOf(s registry.Schedule, readErr error) preview {
 
 // wrong says what is wrong with a rule, and where.
 func (p *preview) wrong(s *registry.Schedule, err error) {
-	var f *registry.FieldError
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*registry.FieldError](err); ok {
 		p.Wrong = f.Message
 	}
 	_, err = calendar.Parse(s.Cron, s.TimeZone)

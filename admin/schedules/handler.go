@@ -73,9 +73,8 @@ func (h *Handler) Routes(g *echo.Group) {
 	g.POST("/schedules/:schedule/run", operator(h.run))
 	g.GET("/schedules/:schedule/backfill", operator(h.backfillPage))
 	g.POST("/schedules/:schedule/backfill", operator(h.backfill))
-	h.Hub.Register("schedule", scheduleEvery, "partials/schedule_live", func(ctx context.Context, name string) (any, error) {
-		return h.view(ctx, name)
-	})
+	live := func(ctx context.Context, name string) (any, error) { return h.view(ctx, name) }
+	h.Hub.Register("schedule", scheduleEvery, "partials/schedule_live", live)
 }
 
 type named = func(c echo.Context, name string) error

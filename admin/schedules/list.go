@@ -21,10 +21,11 @@ import (
 func (h *Handler) listRoutes(g *echo.Group) {
 	g.GET("/schedules", h.listPage)
 	g.GET("/schedules/-/week", h.weekPart)
-	h.Hub.Register("schedules", listEvery, "partials/schedules_rows", func(ctx context.Context, query string) (any, error) {
+	live := func(ctx context.Context, query string) (any, error) {
 		q, err := url.ParseQuery(query)
 		return h.list(ctx, q), err
-	})
+	}
+	h.Hub.Register("schedules", listEvery, "partials/schedules_rows", live)
 }
 
 const (
@@ -72,7 +73,8 @@ func (f filter) Narrow() bool { return f != filter{} }
 func (f filter) matching(all registry.Table[*registry.Schedule], now time.Time) (found []*registry.Schedule) {
 	words := strings.Fields(strings.ToLower(f.Search))
 	for name, s := range all.All() {
-		if f.Topic != "" && f.Topic != s.Topic || f.State != "" && (f.State == string(registry.TopicPaused)) != s.IsPaused(now) {
+		paused := f.State == string(registry.TopicPaused)
+		if f.Topic != "" && f.Topic != s.Topic || f.State != "" && paused != s.IsPaused(now) {
 			continue
 		}
 		text := strings.ToLower(strings.Join([]string{name, s.Topic, s.Cron, s.TimeZone}, " "))
@@ -143,7 +145,10 @@ func (h *Handler) list(ctx context.Context, q url.Values) *listData {
 	d.Pager = list.Numbered(q, len(found), listEach)
 	found = list.Shown(d.Pager, found)
 	for _, v := range h.Schedules.States(ctx, found) {
-		l := line{Schedule: v.Schedule, Paused: v.IsPaused(h.Now()), Words: inWords(v.Schedule), Next: nextOf(v.Schedule, h.Now())}
+		now := h.Now()
+		l := line{
+			Schedule: v.Schedule, Paused: v.IsPaused(now), Words: inWords(v.Schedule), Next: nextOf(v.Schedule, now),
+		}
 		if v.Err != nil && !slices.Contains(d.Missing, v.Shard) {
 			d.Missing = append(d.Missing, v.Shard)
 		}

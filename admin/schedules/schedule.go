@@ -121,9 +121,17 @@ func (h *Handler) run(c echo.Context, name string) error {
 		err = h.note(ctx, page.Actor(c), "run", name, map[string]any{"job": nil}, map[string]any{"job": job.ID})
 	}
 	if err != nil {
-		return h.done(c, name, err, "")
+		return h.done(c, name, h.refusal(name, err), "")
 	}
 	return h.done(c, name, nil, "schedules.ran", job.ID)
+}
+
+// refusal returns an error as one that the user can do something about, if it is.
+func (h *Handler) refusal(name string, err error) error {
+	if s := h.Registry.Snapshot().Schedules.Get(name); s != nil && errors.Is(err, recurring.ErrTopicOffline) {
+		return page.FieldError("", "field.offline", s.Topic)
+	}
+	return err
 }
 
 // note writes an entry of the audit trail.

@@ -230,6 +230,11 @@ func TestAScheduleSaysWhatCameOfIt(t *testing.T) {
 	s.Shows("/schedules/report", "Shard a does not respond.", "Next five", ">Unknown<")
 	s.Shows("/schedules", "Shard a does not respond", "report")
 	s.As("ops")
+	fake.Away = recurring.ErrTopicOffline
+	if _, body := s.Post("/schedules/report/run"); !strings.Contains(body, "mail.report is offline and accepts no jobs") {
+		t.Errorf("a run while the topic is offline:\n%s", body)
+	}
+	fake.Away = &store.UnavailableError{Reason: "down", Err: errors.New("refused")}
 	if status, _ := s.Post("/schedules/report/pause"); status != http.StatusServiceUnavailable {
 		t.Errorf("a pause while the shard is down: %d", status)
 	}

@@ -33,6 +33,8 @@ type Options struct {
 	Jobs     Jobs
 	Caller   Caller
 
+	Schedules Schedules
+
 	APIURL string // the server's address, for command lines to copy: http://127.0.0.1:6789
 }
 
@@ -43,6 +45,13 @@ type Registry interface {
 	NoteProbe(ctx context.Context, actor, topic string) error
 	SetPauseReason(ctx context.Context, actor, topic, reason string) error
 	DeleteTopic(ctx context.Context, actor, name string, force bool, conditions ...registry.Condition) error
+}
+
+// Schedules stores the schedules of a file.
+type Schedules interface {
+	Put(
+		ctx context.Context, actor string, def registry.Schedule, may func(was *registry.Schedule) error,
+	) (stored *registry.Schedule, created bool, err error)
 }
 
 // Secrets replaces the secrets of topics. Two of them sign side by side until the older one is dropped.

@@ -22,15 +22,17 @@ func (h *Handler) yamlRoutes(g *echo.Group) {
 	g.POST("/topics/import", page.Need(account.RoleAdmin, h.importTopics))
 }
 
-// exportTopics exports all topics, or the one in the query, as `wakecall topic apply` reads them, without secrets.
+// exportTopics exports all topics, or the one in the query, and their schedules, as `wakecall topic apply` reads them,
+// without secrets.
 func (h *Handler) exportTopics(c echo.Context) error {
-	names := h.Registry.Snapshot().Topics.Names()
-	if one := c.QueryParam("topic"); one != "" {
+	snapshot, one := h.Registry.Snapshot(), c.QueryParam("topic")
+	names := snapshot.Topics.Names()
+	if one != "" {
 		names = []string{one}
 	}
 	var b bytes.Buffer
 	for _, name := range names {
-		t := h.Registry.Snapshot().Topics.Get(name)
+		t := snapshot.Topics.Get(name)
 		if t == nil {
 			return fmt.Errorf("%.80q: %w", name, registry.ErrNoTopic)
 		}
@@ -45,13 +47,24 @@ func (h *Handler) exportTopics(c echo.Context) error {
 		b.WriteString("---\n")
 		b.Write(text)
 	}
+	for _, schedule := range snapshot.Schedules.All() {
+		if one != "" && schedule.Topic != one {
+			continue
+		}
+		text, err := topicfile.FormatSchedule(schedule)
+		if err != nil {
+			return fmt.Errorf("export schedule %s: %w", schedule.Name, err)
+		}
+		b.WriteString("---\n")
+		b.Write(text)
+	}
 	c.Response().Header().Set(echo.HeaderContentDisposition, `attachment; filename="topics.yaml"`)
 	return c.Blob(http.StatusOK, "application/yaml", b.Bytes())
 }
 
 const maxTopics = 10000 // of a file
 
-// importTopics stores all topics of a file, or none.
+// importTopics stores all topics of a file, or none, and then its schedules.
 func (h *Handler) importTopics(c echo.Context) error {
 	data, err := uploaded(c)
 	var large *http.MaxBytesError
@@ -63,21 +76,39 @@ func (h *Handler) importTopics(c echo.Context) error {
 		h.Flashes.Add(c, "warning", "topics.no_file")
 		return h.Pages.Redirect(c, "/topics")
 	}
-	topics, err := topicsIn(data)
-	if err == nil {
+	topics, schedules, err := h.read(data)
+	if err == nil && len(topics) > 0 {
 		_, err = h.Editor.PutTopics(c.Request().Context(), page.Actor(c), topics)
+	}
+	if err == nil && len(topics) > 0 {
+		h.Flashes.Add(c, "success", "topics.imported", len(topics))
+	}
+	if err == nil && len(schedules) > 0 {
+		err = h.importSchedules(c, schedules)
 	}
 	if page.ProblemOf(err).Status == http.StatusServiceUnavailable {
 		return err
 	}
-	if err != nil {
-		for _, one := range page.Flatten(err) {
-			h.Flashes.AddError(c, one)
-		}
-		return h.Pages.Redirect(c, "/topics")
+	for _, one := range page.Flatten(err) {
+		h.Flashes.AddError(c, one)
 	}
-	h.Flashes.Add(c, "success", "topics.imported", len(topics))
 	return h.Pages.Redirect(c, "/topics")
+}
+
+// importSchedules stores schedules one by one, until one is refused.
+func (h *Handler) importSchedules(c echo.Context, schedules []topicfile.Schedule) error {
+	for _, s := range schedules {
+		_, _, err := h.Schedules.Put(c.Request().Context(), page.Actor(c), *s.Schedule,
+			func(*registry.Schedule) error { return nil })
+		if page.ProblemOf(err).Status == http.StatusServiceUnavailable {
+			return fmt.Errorf("schedule %s: %w", s.Name, err)
+		}
+		if err != nil {
+			return message.New("topics.schedule_refused", s.Name, err)
+		}
+	}
+	h.Flashes.Add(c, "success", "topics.schedules_imported", len(schedules))
+	return nil
 }
 
 // uploaded returns the content of the form's file.
@@ -94,21 +125,32 @@ func uploaded(c echo.Context) ([]byte, error) {
 	return io.ReadAll(f) // Headers limits the size of the request
 }
 
-// topicsIn returns the topics of a file, and rejects duplicates.
-func topicsIn(data []byte) ([]registry.Topic, error) {
+// read returns the topics and schedules of a file. It rejects duplicates, and schedules of topics that are neither in
+// the file nor registered.
+func (h *Handler) read(data []byte) ([]registry.Topic, []topicfile.Schedule, error) {
 	found, err := topicfile.Parse(data)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if len(found.Topics) > maxTopics {
-		return nil, message.New("topics.too_many", maxTopics)
+	if len(found.Topics) > maxTopics || len(found.Schedules) > maxTopics {
+		return nil, nil, message.New("topics.too_many", maxTopics)
 	}
 	topics, seen := make([]registry.Topic, len(found.Topics)), map[string]bool{}
 	for i, t := range found.Topics {
 		if seen[t.Name] {
-			return nil, message.New("topics.twice", t.Name)
+			return nil, nil, message.New("topics.twice", t.Name)
 		}
 		seen[t.Name], topics[i] = true, *t.Topic
 	}
-	return topics, nil
+	schedules := map[string]bool{}
+	for _, s := range found.Schedules {
+		if schedules[s.Name] {
+			return nil, nil, message.New("topics.schedule_twice", s.Name)
+		}
+		schedules[s.Name] = true
+		if !seen[s.Topic] && h.Registry.Snapshot().Topic(s.Topic) == nil {
+			return nil, nil, message.New("topics.schedule_topic", s.Name, s.Topic)
+		}
+	}
+	return topics, found.Schedules, nil
 }

@@ -51,6 +51,37 @@ func TestTopicsGoOutAndInAsYAML(t *testing.T) {
 	}
 }
 
+// TestSchedulesGoOutAndInAsYAML: after the topics of the file, and only if all of them have a topic.
+func TestSchedulesGoOutAndInAsYAML(t *testing.T) {
+	t.Parallel()
+	s, _ := admintest.Shop(t)
+	s.As("root")
+	const file = "schedule: report\ntopic: reports\ncron: '0 8 * * 1-5'\nbody: {n: '<1>'}\n---\n" +
+		"schedule: other\ntopic: shop.close\nevery: 1h\nbody: null\n"
+	if body := upload(s, file); !strings.Contains(body, "report uses the topic reports") ||
+		s.Registry.Snapshot().Schedules.Len() > 0 {
+		t.Errorf("without its topic: %s", body)
+	}
+	twice := strings.ReplaceAll(file, "topic: reports", "topic: shop.close")
+	if body := upload(s, twice+"---\n"+twice); !strings.Contains(body, "schedule report twice") {
+		t.Errorf("twice: %s", body)
+	}
+	body := upload(s, "name: reports\ncallback_url: https://h/r\n---\n"+file)
+	if !strings.Contains(body, "1 topic was imported") || !strings.Contains(body, "2 schedules were imported") ||
+		s.Registry.Snapshot().Schedules.Len() != 2 {
+		t.Errorf("imported: %s", body)
+	}
+	if _, exported := s.Get("/topics/-/export?topic=reports"); !strings.Contains(exported, "schedule: report\n") ||
+		strings.Contains(exported, "other") {
+		t.Errorf("of one topic\n%s", exported)
+	}
+	_, exported := s.Get("/topics/-/export")
+	if body := upload(s, exported); !strings.Contains(body, "2 schedules were imported") ||
+		!strings.Contains(exported, "schedule: other\ntopic: shop.close\nevery: 1h0m0s\n") {
+		t.Errorf("exported\n%s\nand imported: %s", exported, body)
+	}
+}
+
 // TestAFileOfTopicsIsTakenAsAWhole: a file that is too large is not treated as empty, and one with a duplicate topic
 // changes nothing.
 func TestAFileOfTopicsIsTakenAsAWhole(t *testing.T) {

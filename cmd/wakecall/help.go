@@ -51,8 +51,8 @@ var examples = map[string]string{
 	"wakecall schedule pause":  `  wakecall schedule pause report --until 2026-12-27T00:00:00+08:00`,
 	"wakecall schedule resume": `  wakecall schedule resume report --catch-up`,
 	"wakecall schedule run":    `  wakecall schedule run report`,
-	"wakecall schedule backfill": `  wakecall schedule backfill report --from 2026-11-01T00:00:00Z --to 2026-11-08T00:00:00Z ` +
-		`--dry-run`,
+	"wakecall schedule backfill": `  wakecall schedule backfill report --from 2026-11-01T00:00:00Z ` +
+		`--to 2026-11-08T00:00:00Z --dry-run`,
 
 	"wakecall shard list":   `  wakecall shard list`,
 	"wakecall shard rename": `  wakecall shard rename redis-1 orders`,

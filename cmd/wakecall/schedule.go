@@ -121,7 +121,9 @@ func scheduleFields(w io.Writer, s *client.Schedule, now time.Time) error {
 		"body", printable.Clip(string(s.Body), clipAt), "shard", shard, "left out", leftOutText(left))
 	if err == nil && len(s.Next) > 0 {
 		fmt.Fprintln(w)
-		err = table(w, []string{"NEXT"}, s.Next, func(t time.Time) []string { return []string{describe.Instant(t, now)} })
+		err = table(w, []string{"NEXT"}, s.Next, func(at time.Time) []string {
+			return []string{describe.Instant(at, now)}
+		})
 	}
 	if err == nil && len(s.Last) > 0 {
 		fmt.Fprintln(w)

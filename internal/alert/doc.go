@@ -49,10 +49,11 @@
 //
 // # Files
 //
-// watch.go and trend.go read the topics, schedules.go the schedules, judge.go has the rules, and cause.go the causes that they find. alert.go has
-// the rounds, share.go the shared state, evaluate.go the life of an alert, and handled.go acknowledgements and mutes.
-// receivers.go, route.go and notified.go decide who is notified and when, compose.go and message.go about what. dead.go
-// and deaths.go handle dead jobs. outbox.go, send.go and alertmanager.go send messages, and store.go stores them.
+// watch.go and trend.go read the topics, schedules.go reads and judges the schedules, judge.go has the other rules, and
+// cause.go the causes that they find. alert.go has the rounds, share.go the shared state, evaluate.go the life of an
+// alert, and handled.go acknowledgements and mutes. receivers.go, route.go and notified.go decide who is notified and
+// when, compose.go and message.go about what. dead.go and deaths.go handle dead jobs. outbox.go, send.go and
+// alertmanager.go send messages, and store.go stores them.
 //
 //wakecall:figures
 package alert

@@ -15,7 +15,10 @@ import (
 )
 
 const (
-	schedulesEvery  = 30 * time.Second // how often the states of schedules are read
+	// The states of schedules with an occurrence since they were last read, which may be late, are read every
+	// schedulesEvery, the others seldom: reading 10,000 takes 0.2 s of CPU time.
+	schedulesEvery  = 30 * time.Second
+	schedulesSeldom = 5 * time.Minute
 	schedulesAtOnce = 500
 	scheduleGrace   = 10 * time.Second // for clocks that differ, and for what happens while states are read
 	leftOutSpan     = time.Hour
@@ -27,16 +30,18 @@ const (
 type watchedSchedule struct {
 	def    *registry.Schedule
 	policy *schedule.Policy // nil: the definition is invalid
-	at     time.Time        // the cursor when it was last read; zero: it is unknown
-	dying  bool             // the last deadInARow occurrences are dead
-	late   int              // how many were left out because they were late, when it was last read
-	left   int              // by how much late grew lately, until
+	readAt time.Time
+	at     time.Time // the cursor when it was last read; zero: it is unknown
+	next   time.Time // the occurrence after it; zero: there is none
+	dying  bool      // the last deadInARow occurrences are dead
+	late   int       // how many were left out because they were late, when it was last read
+	left   int       // by how much late grew lately, until
 	leftAt time.Time
 }
 
 // schedules finds schedules whose next occurrence is later than its max_late, whose last occurrences are dead, or which
-// left out late ones lately. Those of a topic are one cause of its alert. With an error, some could not be read: what was
-// last known about them counts.
+// left out late ones lately. Those of a topic are one cause of its alert. With an error, some could not be read: what
+// was last known about them counts.
 func (w *Watch) schedules(ctx context.Context, now time.Time) ([]Finding, error) {
 	if w.src.Schedules == nil || now.Sub(w.scheduled.at) < schedulesEvery {
 		return w.scheduled.found, w.scheduled.err
@@ -57,12 +62,14 @@ type scheduled struct {
 func (w *Watch) readSchedules(ctx context.Context, now time.Time) (err error) {
 	all, known := w.src.Snapshot().Schedules, w.scheduled.known
 	maps.DeleteFunc(known, func(name string, k *watchedSchedule) bool { return all.Get(name) != k.def })
-	list := make([]*registry.Schedule, 0, all.Len())
+	var list []*registry.Schedule
 	for name, def := range all.All() {
-		list = append(list, def)
 		if known[name] == nil {
 			policy, _ := def.Policy() // an invalid one is not pushed
 			known[name] = &watchedSchedule{def: def, policy: policy}
+		}
+		if known[name].changes(now) {
+			list = append(list, def)
 		}
 	}
 	for some := range slices.Chunk(list, schedulesAtOnce) {
@@ -77,9 +84,16 @@ func (w *Watch) readSchedules(ctx context.Context, now time.Time) (err error) {
 	return err
 }
 
+// changes reports whether a schedule's state is to be read.
+func (k *watchedSchedule) changes(now time.Time) bool {
+	came := !k.next.IsZero() && !k.next.After(now) && !k.def.IsPaused(now)
+	return k.at.IsZero() || came || k.dying || now.Sub(k.readAt) >= schedulesSeldom
+}
+
 // read takes over a schedule's state.
 func (k *watchedSchedule) read(v *recurring.View, now time.Time) {
 	c := v.Cursor
+	k.readAt = now
 	if c == nil || c.Revision != k.def.Revision { // it is being changed
 		k.at = time.Time{}
 		return
@@ -91,22 +105,22 @@ func (k *watchedSchedule) read(v *recurring.View, now time.Time) {
 		k.left, k.leftAt = k.left+late-k.late, now
 	}
 	k.at, k.late = c.At, c.LeftOut["late"]
-	if now.Sub(k.leftAt) > leftOutSpan {
-		k.left = 0
+	if k.policy != nil {
+		k.next, _ = k.policy.Rule.Next(k.at)
 	}
 }
 
-// lateBy returns how late an occurrence is that should have been pushed or left out, and how late it may be; 0: none is.
+// lateBy returns how late an occurrence is that should have been pushed or left out, and how late it may be; 0: there is
+// none.
 func (k *watchedSchedule) lateBy(now time.Time) (late, limit time.Duration) {
-	from := k.at
-	if k.policy == nil || from.IsZero() || k.def.IsPaused(now.Add(-scheduleGrace)) {
+	at := k.next
+	if k.policy == nil || k.at.IsZero() || k.def.IsPaused(now.Add(-scheduleGrace)) {
 		return 0, 0
 	}
-	if end := k.def.PausedUntil.Add(-time.Millisecond); k.def.State == registry.TopicPaused && end.After(from) {
-		from = end
+	if end := k.def.PausedUntil.Add(-time.Millisecond); k.def.State == registry.TopicPaused && end.After(k.at) {
+		at, _ = k.policy.Rule.Next(end)
 	}
-	at, ok := k.policy.Rule.Next(from)
-	if !ok {
+	if at.IsZero() {
 		return 0, 0
 	}
 	deadline := k.policy.Deadline(at)
@@ -140,6 +154,9 @@ func (w *Watch) judgeSchedules(now time.Time) (list []Finding) {
 		}
 		if k.dying {
 			add(k, Cause{Kind: "schedule_dead", Severity: Warning})
+		}
+		if now.Sub(k.leftAt) > leftOutSpan {
+			k.left = 0
 		}
 		if k.left > 0 {
 			add(k, Cause{Kind: "schedule_left_out", Severity: Info}).Of += int64(k.left)

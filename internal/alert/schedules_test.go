@@ -138,7 +138,7 @@ func TestAScheduleWhoseJobsDieIsFound(t *testing.T) {
 			t.Errorf("found %+v", list)
 		}
 		c.Last = append(c.Last, store.Occurrence{State: store.Dead})
-		time.Sleep(schedulesEvery)
+		time.Sleep(schedulesSeldom)
 		if list := round(t); len(list) != 1 || list[0].Kind != "schedule_dead" || list[0].N != 1 ||
 			list[0].Text.Error() != "report" {
 			t.Errorf("found %+v", list)
@@ -162,7 +162,7 @@ func TestLateOccurrencesThatWereLeftOutAreFound(t *testing.T) {
 		c.LeftOut["late"] = 7
 		round(t)
 		c.LeftOut["late"], c.LeftOut["overlap"] = 9, 4
-		time.Sleep(schedulesEvery)
+		time.Sleep(schedulesSeldom)
 		list := round(t)
 		if len(list) != 1 || list[0].Kind != "schedule_left_out" || list[0].Severity != Info || list[0].Of != 2 {
 			t.Fatalf("found %+v", list)
@@ -174,7 +174,7 @@ func TestLateOccurrencesThatWereLeftOutAreFound(t *testing.T) {
 	})
 }
 
-// TestSchedulesAreReadSeldom: every 30 seconds, 500 at a time, and at once if the definition is another one.
+// TestSchedulesAreReadSeldom: every 30 seconds those that may have changed, the others every five minutes.
 func TestSchedulesAreReadSeldom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -190,6 +190,17 @@ func TestSchedulesAreReadSeldom(t *testing.T) {
 		}
 		if s.reads != 3 {
 			t.Errorf("they were read %d times", s.reads)
+		}
+		daily := everyMinute("daily")
+		daily.Cron = "@yearly"
+		s.all = registry.Table[*registry.Schedule]{}
+		s.add(daily)
+		for range 13 {
+			time.Sleep(defaultEvery)
+			round(t)
+		}
+		if s.reads != 4 {
+			t.Errorf("one without an occurrence was read %d times", s.reads-3)
 		}
 		s.all = registry.Table[*registry.Schedule]{}
 		time.Sleep(schedulesEvery)

@@ -103,7 +103,7 @@ func (t *Topic) fields() map[string]field {
 		"secrets":       {into: list(&t.Secrets), kind: aTextList, secret: true},
 		"state":         {into: value(&t.State), kind: aText},
 		// The API returns these fields, so it also accepts them. They change nothing.
-		"name":       {into: isName(t.Name, "field.other_topic"), kind: aText},
+		"name":       {into: isName(t.Name, t.otherName), kind: aText},
 		"created_at": {into: value(new(time.Time)), kind: "kind.instant"},
 		"updated_at": {into: value(new(time.Time)), kind: "kind.instant"},
 	}
@@ -161,18 +161,19 @@ func list[T any](to *[]T) func([]byte) error {
 	}
 }
 
-// isName accepts the name that the object has already, and refuses another one with a code.
-func isName(own, code string) func([]byte) error {
+// isName accepts the name that the object has already. other is the error of another one.
+func isName(own string, other func(name string) error) func([]byte) error {
 	return func(b []byte) error {
 		var name string
-		if err := json.Unmarshal(b, &name); err != nil {
+		if err := json.Unmarshal(b, &name); err != nil || name == own {
 			return err
 		}
-		if name != own {
-			return Malformed("name", code, name, own)
-		}
-		return nil
+		return other(name)
 	}
+}
+
+func (t *Topic) otherName(name string) error {
+	return Malformed("name", "field.other_topic", name, t.Name)
 }
 
 // headersInto sets headers, beside those that are there.

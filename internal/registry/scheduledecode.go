@@ -52,7 +52,7 @@ func (s *Schedule) fields() map[string]field {
 		"overlap":      {into: value(&s.Overlap), kind: aText},
 		"state":        {into: value(&s.State), kind: aText},
 		"paused_until": {into: instant(&s.PausedUntil), kind: anInstant},
-		"name":         {into: isName(s.Name, "field.other_schedule"), kind: aText},
+		"name":         {into: isName(s.Name, s.otherName), kind: aText},
 	}
 	// The API returns these fields, so it also accepts them. They change nothing.
 	for _, told := range toldOfSchedules {
@@ -63,6 +63,10 @@ func (s *Schedule) fields() map[string]field {
 
 // toldOfSchedules are the fields that only the server sets, and tells.
 var toldOfSchedules = []string{"shard", "created_at", "updated_at", "next", "last", "left_out", "unavailable"}
+
+func (s *Schedule) otherName(name string) error {
+	return Malformed("name", "field.other_schedule", name, s.Name)
+}
 
 func instant(to *time.Time) func([]byte) error {
 	return func(b []byte) (err error) {
@@ -99,8 +103,8 @@ func (s *Schedule) Fields() (fields map[string]json.RawMessage) {
 	return fields
 }
 
-// DifferingScheduleFields returns the names of the fields in which two definitions differ, sorted. Of bodies it compares
-// the values, not how they are written.
+// DifferingScheduleFields returns the names of the fields in which two definitions differ, sorted. Of bodies it
+// compares the values, not how they are written.
 func DifferingScheduleFields(a, b *Schedule) []string {
 	ours, theirs := a.Fields(), b.Fields()
 	for _, fields := range []map[string]json.RawMessage{ours, theirs} {

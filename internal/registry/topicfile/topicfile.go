@@ -47,7 +47,8 @@ type File struct {
 func Parse(data []byte) (file File, err error) {
 	documents, err := document.YAML(data)
 	if at, ok := errors.AsType[*document.Error](err); ok {
-		return file, message.New("file.document", at.Document, fmt.Sprintf("[%d:%d] %s", at.Line, at.Column, at.Message))
+		place := fmt.Sprintf("[%d:%d] %s", at.Line, at.Column, at.Message)
+		return file, message.New("file.document", at.Document, place)
 	}
 	var errs []error
 	count := 0
