@@ -26,7 +26,8 @@ const (
 type place struct{ Path, Key, Role string }
 
 var places = []place{
-	{"/", "nav.overview", "viewer"}, {"/topics", "nav.topics", "viewer"}, {"/schedules", "nav.schedules", "viewer"}, {"/push", "nav.push", "operator"},
+	{"/", "nav.overview", "viewer"}, {"/topics", "nav.topics", "viewer"},
+	{"/schedules", "nav.schedules", "viewer"}, {"/push", "nav.push", "operator"},
 	{"/dead", "nav.dead", "viewer"}, {"/deliveries", "nav.deliveries", "viewer"},
 	{"/tasks", "nav.tasks", "viewer"}, {"/shards", "nav.shards", "viewer"},
 	{"/alerts", "nav.alerts", "viewer"}, {"/alerts/settings", "alerts.settings_title", "admin"},

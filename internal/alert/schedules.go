@@ -110,8 +110,8 @@ func (k *watchedSchedule) read(v *recurring.View, now time.Time) {
 	}
 }
 
-// lateBy returns how late an occurrence is that should have been pushed or left out, and how late it may be; 0: there is
-// none.
+// lateBy returns how late an occurrence is that should have been pushed or left out, and how late it may be; 0: there
+// is none.
 func (k *watchedSchedule) lateBy(now time.Time) (late, limit time.Duration) {
 	at := k.next
 	if k.policy == nil || k.at.IsZero() || k.def.IsPaused(now.Add(-scheduleGrace)) {

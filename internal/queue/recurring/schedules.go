@@ -21,8 +21,8 @@ type Registry interface {
 	) (*registry.Schedule, error)
 }
 
-// Schedules reads and changes schedules. Its methods may be called from any goroutine. A change goes on when the context
-// of its caller ends, because the journal must record what Redis did.
+// Schedules reads and changes schedules. Its methods may be called from any goroutine. A change goes on when its
+// caller's context ends, because the journal must record what Redis did.
 type Schedules struct {
 	queue    *queue.Queue
 	registry Registry
