@@ -3,6 +3,7 @@ package test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -29,9 +30,7 @@ type told struct {
 func (i *installation) schedule(t *testing.T, name, topic, every string, fields M) {
 	t.Helper()
 	def := M{"topic": topic, "every": every, "body": name, "missed": "all", "overlap": "allow"}
-	for field, value := range fields {
-		def[field] = value
-	}
+	maps.Copy(def, fields)
 	i.MustDo(t, http.StatusCreated, http.MethodPut, "/v1/schedules/"+name, def)
 }
 

@@ -194,7 +194,7 @@ func (s *Schedules) Delete(ctx context.Context, actor, name string) error {
 		return err
 	}
 	// What stays there if this fails pushes nothing, and is replaced when a schedule of the name is made.
-	_ = s.queue.SetCursor(ctx, left, store.CursorChange{Name: name, Was: &revision})
+	_ = s.queue.SetCursor(context.WithoutCancel(ctx), left, store.CursorChange{Name: name, Was: &revision})
 	return nil
 }
 
