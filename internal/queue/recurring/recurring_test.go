@@ -391,20 +391,27 @@ func TestOccurrencesThatHaveNotComeAreNotBackfilled(t *testing.T) {
 	}
 }
 
+// standalone replaces the shard's server by one behind a proxy.
+func (f *fixture) standalone() *redistest.Node {
+	f.Helper()
+	d := redistest.StartStandalone(f)
+	if err := f.queue.Shards.Set([]store.ShardConfig{{Name: "a", URL: d.URL(), State: "active"}}); err != nil {
+		f.Fatal(err)
+	}
+	wait.For(f, "the shard is adopted", func() bool {
+		return queuetest.Adopt(f.Context(), f.queue.Shards.All()[0]) == nil
+	})
+	return d.Nodes[0]
+}
+
 // TestTheAnswerToAnEditIsLost: the edit is made once, and has its line in the journal.
 func TestTheAnswerToAnEditIsLost(t *testing.T) {
 	f := newFixture(t)
-	d := redistest.StartStandalone(t)
-	if err := f.queue.Shards.Set([]store.ShardConfig{{Name: "a", URL: d.URL(), State: "active"}}); err != nil {
-		t.Fatal(err)
-	}
-	wait.For(t, "the shard is adopted", func() bool {
-		return queuetest.Adopt(t.Context(), f.queue.Shards.All()[0]) == nil
-	})
+	node := f.standalone()
 	s := everySecond("tick")
 	f.put(s)
 	time.Sleep(1100 * time.Millisecond)
-	done := d.Nodes[0].CutReply("evalsha", "tick")
+	done := node.CutReply("evalsha", "tick")
 	s.Body = []byte("2")
 	stored := f.put(s)
 	<-done
