@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/wakecall/wakecall/internal/queue/queuetest"
 	"github.com/wakecall/wakecall/internal/queue/recurring"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/schedule"
 	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/test/redistest"
 	"github.com/wakecall/wakecall/test/wait"
@@ -423,5 +425,43 @@ func TestTheAnswerToAnEditIsLost(t *testing.T) {
 	}
 	if last.Rev != stored.Revision || !last.At.Equal(c.At) || last.LeftOut["edited"] != c.LeftOut["edited"] {
 		t.Errorf("the last line is %+v", last)
+	}
+}
+
+// TestEditsLoseNoOccurrence: each is pushed or counted, whatever edits do while several runners push.
+func TestEditsLoseNoOccurrence(t *testing.T) {
+	f := newFixture(t)
+	s := everySecond("tick")
+	f.put(s)
+	began := f.get("tick").Cursor.At
+	f.run(3)
+	for n := 0; time.Since(began) < 6*time.Second; n++ {
+		var err error
+		switch rand.IntN(5) {
+		case 0:
+			_, err = f.Pause(t.Context(), "me", "tick", time.Time{})
+		case 1:
+			_, err = f.Pause(t.Context(), "me", "tick", time.Now().Add(time.Duration(rand.IntN(1500))*time.Millisecond))
+		case 2:
+			_, err = f.Resume(t.Context(), "me", "tick", rand.IntN(2) == 0)
+		default:
+			s.Body, s.Missed = fmt.Append(nil, n), []schedule.Missed{"last", "skip", "all"}[rand.IntN(3)]
+			f.put(s)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Duration(rand.IntN(700)) * time.Millisecond)
+	}
+	if _, err := f.Pause(t.Context(), "me", "tick", time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	c := f.get("tick").Cursor
+	decided := len(f.ids())
+	for _, n := range c.LeftOut {
+		decided += n
+	}
+	if want := int(c.At.Unix() - began.Unix()); decided != want {
+		t.Errorf("%d occurrences in %s, and of these %d were decided: %v, %v", want, c.At.Sub(began), decided, c.LeftOut, f.ids())
 	}
 }
