@@ -43,7 +43,7 @@ type JournaledJob struct {
 	Topic     string    `json:"topic"`
 	ID        string    `json:"id"`
 	CreatedAt time.Time `json:"created_at"`
-	// Ended is done, dead, expired, delete, drop or clear; empty: it has not, as far as is known.
+	// Ended is done, dead, expired, delete, drop, clear or cancel; empty: it has not, as far as is known.
 	Ended  string  `json:"ended,omitempty"`
 	Events []Event `json:"events"` // oldest first
 }

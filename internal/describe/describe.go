@@ -53,6 +53,7 @@ func End(ended string) string {
 	text, known := map[string]string{
 		"": "which has not ended as far as is known", "done": "delivered", "delete": "deleted",
 		"drop": "deleted from the dead letters", "clear": "deleted with all jobs of its topic",
+		"cancel": "deleted with its group",
 	}[ended]
 	if !known {
 		return ended

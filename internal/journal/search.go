@@ -30,20 +30,25 @@ type Progress struct {
 // progressEvery is how many lines a search reads between two calls of its progress.
 const progressEvery = 10_000
 
-// Search yields the lines about the jobs with an id, and those that cleared a topic, in any order within a day and the
-// newest day first. It reads all files once, also compressed ones, with little memory, and calls progress now and then.
+// Wanted selects the lines of a search: those about the jobs with an ID, and those that cleared a topic; or those that
+// cancelled a Group.
+type Wanted struct{ ID, Group string }
+
+// Search yields the lines that are wanted, in any order within a day and the newest day first. It reads all files once, also compressed ones, with little memory, and calls progress now and then.
 // It leaves out torn lines, and goes on after a file that cannot be read.
 func Search(
-	ctx context.Context, dir, id string, progress func(Progress), found func(Found),
+	ctx context.Context, dir string, wanted Wanted, progress func(Progress), found func(Found),
 ) error {
 	files, err := listFiles(dir)
 	if err != nil {
 		return err
 	}
-	files = slices.DeleteFunc(files, func(f dayFile) bool { return f.stream == Errors })
+	files = slices.DeleteFunc(files, func(f dayFile) bool {
+		return f.stream == Errors || wanted.Group != "" && f.stream != Requests
+	})
 	slices.SortStableFunc(files, func(a, b dayFile) int { return b.day.Compare(a.day) })
-	s := &search{found: found, progress: progress}
-	if s.needle, err = memberOf(id); err != nil {
+	s := &search{found: found, progress: progress, ofGroup: wanted.Group != ""}
+	if s.needle, err = memberOf(wanted); err != nil {
 		return err
 	}
 	for _, f := range files {
@@ -66,15 +71,16 @@ func Search(
 
 // search is a search under way.
 type search struct {
-	needle   []byte // in each line about a job with the id
+	needle   []byte // in each line about a job with the id, or about the group
+	ofGroup  bool
 	found    func(Found)
 	progress func(Progress)
 	at       Progress
 }
 
-// memberOf returns the member of a line with an id. Quotes in texts are escaped, so it occurs nowhere else.
-func memberOf(id string) ([]byte, error) {
-	line, err := appendLine(nil, &requestWire{ID: id})
+// memberOf returns the member of a line with an id or a group. Quotes in texts are escaped, so it occurs nowhere else.
+func memberOf(w Wanted) ([]byte, error) {
+	line, err := appendLine(nil, &requestWire{ID: w.ID, Group: w.Group})
 	if err != nil {
 		return nil, err
 	}
@@ -131,14 +137,26 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// clears follows the time of a line that cleared a topic.
-var clears = []byte(`","op":"` + string(OpClear) + `"`)
+// clears and cancels follow the time of a line that cleared a topic, or cancelled a group.
+var (
+	clears  = []byte(`","op":"` + string(OpClear) + `"`)
+	cancels = []byte(`","op":"` + string(OpCancel) + `"`)
+)
 
-const clearsAt = len(lineStart) + len(timeForm)
+const opAt = len(lineStart) + len(timeForm)
+
+func (s *search) wants(stream Stream, line []byte) bool {
+	is := func(op []byte) bool {
+		return stream == Requests && len(line) > opAt && bytes.HasPrefix(line[opAt:], op)
+	}
+	if s.ofGroup {
+		return is(cancels) && bytes.Contains(line, s.needle)
+	}
+	return is(clears) || bytes.Contains(line, s.needle)
+}
 
 func (s *search) line(stream Stream, line []byte) {
-	cleared := stream == Requests && len(line) > clearsAt && bytes.HasPrefix(line[clearsAt:], clears)
-	if !cleared && !bytes.Contains(line, s.needle) {
+	if !s.wants(stream, line) {
 		return
 	}
 	readLine(&TornError{}, bytes.TrimSpace(line), func(whole []byte, _ *TornError, err error) bool {

@@ -48,7 +48,7 @@ func TestSearchFindsAllLinesOfAnID(t *testing.T) {
 
 	var got []string
 	var last Progress
-	err = Search(t.Context(), dir, id, func(p Progress) {
+	err = Search(t.Context(), dir, Wanted{ID: id}, func(p Progress) {
 		if p.Read < last.Read || p.Read > p.Total {
 			t.Errorf("after %+v comes %+v", last, p)
 		}
@@ -75,7 +75,7 @@ func TestSearchFindsAllLinesOfAnID(t *testing.T) {
 
 	stopped, stop := context.WithCancel(t.Context())
 	n := 0
-	err = Search(stopped, dir, id, func(Progress) { stop() }, func(Found) { n++ })
+	err = Search(stopped, dir, Wanted{ID: id}, func(Progress) { stop() }, func(Found) { n++ })
 	if !errors.Is(err, context.Canceled) || n > 1 {
 		t.Errorf("after it was canceled: %d lines, %v", n, err)
 	}

@@ -92,7 +92,9 @@ func (s *Searcher) Serve(ctx context.Context, r *http.Request, w io.Writer, flus
 			flush()
 		}
 	}
-	err := s.own(ctx, Query{query.Get("id"), query.Get("topic"), query["within"]}, write)
+	err := s.own(ctx, Query{
+		ID: query.Get("id"), Topic: query.Get("topic"), Within: query["within"], Group: query.Get("group"),
+	}, write)
 	if errors.Is(err, ErrBusy) {
 		return err
 	}
@@ -133,8 +135,10 @@ func (s *Searcher) request(
 	ctx context.Context, host string, addr netip.AddrPort, q Query,
 ) (io.ReadCloser, hash.Hash, error) {
 	values := url.Values{"id": {q.ID}, "self": {host}, "within": q.Within}
-	if q.Topic != "" {
-		values.Set("topic", q.Topic)
+	for name, value := range map[string]string{"topic": q.Topic, "group": q.Group} {
+		if value != "" {
+			values.Set(name, value)
+		}
 	}
 	to := url.URL{Scheme: "http", Host: addr.String(), Path: Path, RawQuery: values.Encode()}
 	if s.TLS {

@@ -65,14 +65,14 @@ func (j job) answer(write func(any) error) error {
 	last, told := journal.Progress{}, time.Time{}
 	events, clears, bodies := 0, 0, 0
 	end := line{Done: true, Progress: &last}
-	err := journal.Search(context.Background(), j.Dir, j.ID, func(p journal.Progress) {
+	err := journal.Search(context.Background(), j.Dir, journal.Wanted{ID: j.ID, Group: j.Group}, func(p journal.Progress) {
 		if last = p; time.Since(told) >= tellEvery {
 			told = time.Now()
 			_ = write(line{Progress: &p}) // SIGPIPE ends a process whose parent has ended
 		}
 	}, func(f journal.Found) {
 		e := eventOf(f)
-		if !j.selects(e.Topic) {
+		if j.Group == "" && !j.selects(e.Topic) { // a cancellation names patterns of topics
 			return
 		}
 		count := &events

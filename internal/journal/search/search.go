@@ -3,7 +3,8 @@
 // A journal is on the disk of its host. So the host that was asked reads its own, and asks the other hosts' servers for
 // theirs: GET /v1/search with the query self=HOST; requests and answers are signed with the key that all hosts share
 // (see host.go). Each journal is read by a process of its own, one at a time on a host (see process.go). Both answer
-// line by line while they search. A host that cannot be asked is named in the report with the reason.
+// line by line while they search. A line that cancels a group names no job: the groups of jobs without an end are
+// searched for afterwards. A host that cannot be asked is named in the report with the reason.
 package search
 
 import (
@@ -28,6 +29,7 @@ const (
 	Limit      = 10 * time.Minute
 	maxWaiting = 64       // in one process
 	maxEvents  = 1000     // on each host
+	maxGroups  = 5        // of the jobs found, that are searched for
 	maxBodies  = 1 << 20  // bytes on each host; later ones are left out
 	maxAnswer  = 16 << 20 // bytes of a host's answer
 	tellEvery  = 500 * time.Millisecond
@@ -39,6 +41,7 @@ type Query struct {
 	ID     string
 	Topic  string   // empty: all topics
 	Within []string // patterns of the topics that may be read; nil: all
+	Group  string   // instead of an ID: what cancelled this group
 }
 
 func (q *Query) selects(topic string) bool {
@@ -52,7 +55,9 @@ type Event struct {
 	Host      string    `json:"host"`
 	What      string    `json:"what"` // the operation of a request, or the outcome of an attempt
 	Topic     string    `json:"topic"`
-	ID        string    `json:"id,omitempty"`           // empty: all jobs of the topic
+	ID        string    `json:"id,omitempty"`           // empty: all jobs of the topic, or of Group in Topics
+	Group     string    `json:"group,omitempty"`        // of a job, or cancelled
+	Topics    string    `json:"topics,omitempty"`       // of a cancelled group: patterns, separated by spaces
 	CreatedAt time.Time `json:"created_at,omitzero"`    // identifies the job
 	DueAt     time.Time `json:"due_at,omitzero"`        // of a request that has the whole job
 	Via       string    `json:"via,omitempty"`          // the protocol of a request; empty: the API
@@ -74,8 +79,9 @@ type Job struct {
 	Topic     string    `json:"topic"`
 	ID        string    `json:"id"`
 	CreatedAt time.Time `json:"created_at,omitzero"`
-	// Ended is done, dead, expired, delete, drop or clear; empty: it has not, as far as is known.
-	Ended  string  `json:"ended,omitempty"`
+	// Ended is done, dead, expired, delete, drop, clear or cancel; empty: it has not, as far as is known.
+	Ended  string `json:"ended,omitempty"`
+	group  string
 	Events []Event `json:"events"` // oldest first
 }
 
@@ -124,7 +130,7 @@ func eventOf(f journal.Found) Event {
 	r := f.Request
 	return Event{
 		At: r.TS, What: string(r.Op), Topic: r.Topic, ID: r.ID, CreatedAt: r.CreatedAt, DueAt: r.DueAt, Via: r.Via,
-		By: r.By, Type: r.ContentType, Body: r.Body,
+		By: r.By, Type: r.ContentType, Body: r.Body, Group: r.Group, Topics: r.Topics,
 	}
 }
 
@@ -134,10 +140,21 @@ func (s *Searcher) All(ctx context.Context, q Query, tell func(Report)) Report {
 	ctx, cancel := context.WithTimeout(ctx, Limit)
 	defer cancel()
 	r := &run{}
+	peers := s.Peers(ctx)
+	s.all(ctx, q, peers, r, tell)
+	for _, group := range r.openGroups() {
+		s.all(ctx, Query{Group: group}, peers, r, tell)
+	}
+	report := r.report()
+	report.Done = true
+	return report
+}
+
+func (s *Searcher) all(ctx context.Context, q Query, peers []Peer, r *run, tell func(Report)) {
 	var wg sync.WaitGroup
 	own := r.host(s.Host)
 	wg.Go(func() { r.end(own, s.own(ctx, q, r.lines(own))) })
-	for _, p := range s.Peers(ctx) {
+	for _, p := range peers {
 		at := r.host(p.Name)
 		wg.Go(func() { r.end(at, s.ask(ctx, p, q, r.lines(at))) })
 	}
@@ -150,9 +167,7 @@ func (s *Searcher) All(ctx context.Context, q Query, tell func(Report)) Report {
 		select {
 		case <-ended:
 			t.Stop()
-			report := r.report()
-			report.Done = true
-			return report
+			return
 		case <-t.C:
 			tell(r.report())
 		}
@@ -170,8 +185,22 @@ type run struct {
 func (r *run) host(name string) (at int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if at = slices.IndexFunc(r.hosts, func(h Host) bool { return h.Name == name }); at >= 0 {
+		r.hosts[at].Done = false
+		return at
+	}
 	r.hosts = append(r.hosts, Host{Name: name})
 	return len(r.hosts) - 1
+}
+
+// openGroups returns the groups of the jobs that have not ended, as far as is known.
+func (r *run) openGroups() (groups []string) {
+	for _, j := range r.report().Jobs {
+		if j.Ended == "" && j.group != "" && !slices.Contains(groups, j.group) && len(groups) < maxGroups {
+			groups = append(groups, j.group)
+		}
+	}
+	return groups
 }
 
 // lines takes the lines about a host.
@@ -219,7 +248,7 @@ func jobsOf(events []Event) []Job {
 	jobs := map[key]*Job{}
 	for _, e := range events {
 		if e.ID == "" {
-			clearTopic(jobsIn(jobs), e)
+			endJobs(jobsIn(jobs), e)
 			continue
 		}
 		k := key{e.Topic, e.CreatedAt.UnixMilli()}
@@ -248,20 +277,29 @@ func jobsIn[K comparable](jobs map[K]*Job) func(yield func(*Job) bool) {
 	}
 }
 
-// clearTopic ends the jobs of a topic that was cleared.
-func clearTopic(jobs func(yield func(*Job) bool), e Event) {
+// endJobs ends the jobs of a topic that was cleared, or of a group that was cancelled.
+func endJobs(jobs func(yield func(*Job) bool), e Event) {
 	for j := range jobs {
-		if j.Topic == e.Topic && j.Ended == "" {
-			j.add(e)
+		of := j.Topic == e.Topic
+		if e.Group != "" {
+			of = j.group == e.Group && slices.ContainsFunc(strings.Fields(e.Topics), func(pattern string) bool {
+				return registry.MatchesPattern(pattern, j.Topic)
+			})
+		}
+		if of && j.Ended == "" {
+			one := e
+			one.Topic, one.Topics = j.Topic, "" // other topics of the group are not for everybody who reads this one
+			j.add(one)
 		}
 	}
 }
 
 func (j *Job) add(e Event) {
 	j.Events = append(j.Events, e)
+	j.group = cmp.Or(e.Group, j.group)
 	switch e.What {
 	case string(journal.Done), string(journal.Dead), string(journal.Expired), string(journal.OpDelete),
-		string(journal.OpDrop), string(journal.OpClear):
+		string(journal.OpDrop), string(journal.OpClear), string(journal.OpCancel):
 		j.Ended = e.What
 	case string(journal.OpRedrive), string(journal.OpRun), string(journal.OpPush), string(journal.OpReplace):
 		j.Ended = ""

@@ -103,6 +103,47 @@ func TestSearchOfAllHosts(t *testing.T) {
 	}
 }
 
+// TestSearchFindsWhoCancelledAGroup, in the journal of another host, although the line names no job.
+func TestSearchFindsWhoCancelledAGroup(t *testing.T) {
+	key := seal.Key(strings.Repeat("k", seal.KeySize))
+	at := time.Now().Add(-time.Hour).Truncate(time.Millisecond).UTC()
+	push := func(topic string, after time.Duration) journal.RequestLine {
+		return journal.RequestLine{
+			TS: at.Add(after), Op: journal.OpPush, Topic: topic, ID: "x", CreatedAt: at.Add(after), Group: "order 42",
+		}
+	}
+	cancel := journal.RequestLine{
+		TS: at.Add(time.Minute), Op: journal.OpCancel, Group: "order 42", Topics: "shop mail.*", Revision: 7, By: "user/ops",
+	}
+	other := cancel
+	other.Group = "order 421"
+	s, _ := host(t, "one", key, []journal.RequestLine{
+		push("shop", 0), push("bank", 0), push("mail.new", 0), push("mail.new", 2*time.Minute), push("mail.old", 0),
+	}, journal.AttemptLine{
+		TS: at.Add(time.Second), Topic: "mail.old", ID: "x", CreatedAt: at, N: 1, Status: 200, Outcome: journal.Done,
+	})
+	_, two := host(t, "two", key, []journal.RequestLine{other, cancel})
+	s.Peers = func(context.Context) []Peer { return []Peer{two} }
+
+	got := map[string]string{}
+	r := s.All(t.Context(), Query{ID: "x"}, func(Report) {})
+	for _, j := range r.Jobs {
+		last := j.Events[len(j.Events)-1]
+		got[fmt.Sprint(j.Topic, " ", j.CreatedAt.Sub(at))] = fmt.Sprint(j.Ended, " ", last.By, " ", last.Topics)
+	}
+	for job, want := range map[string]string{
+		"shop 0s": "cancel user/ops ", "mail.new 0s": "cancel user/ops ", "mail.old 0s": "done  ", "bank 0s": "  ",
+		"mail.new 2m0s": "  ", // pushed afterwards
+	} {
+		if got[job] != want {
+			t.Errorf("%s: %q, want %q", job, got[job], want)
+		}
+	}
+	if len(r.Hosts) != 2 || !r.Done {
+		t.Errorf("%+v", r)
+	}
+}
+
 // TestSignatureOfAHost is for one query, and for minutes.
 func TestSignatureOfAHost(t *testing.T) {
 	s := &Searcher{Key: seal.Key(strings.Repeat("k", seal.KeySize))}
