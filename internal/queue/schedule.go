@@ -29,7 +29,7 @@ func (q *Queue) Fire(
 
 func (q *Queue) recordFired(ctx context.Context, b *store.Bucket, f *store.Fire, d *store.Fired) error {
 	if d.Doubtful && d.What == store.FiredMoved && !d.Cursor.Before(f.New) {
-		return q.recordDoubtful(ctx, b, f.Jobs)
+		return q.recordDoubtful(ctx, b, f)
 	}
 	if d.Replaced != nil {
 		if err := q.record(ctx, store.Deleted, *d.Replaced); err != nil {
@@ -44,19 +44,36 @@ func (q *Queue) recordFired(ctx context.Context, b *store.Bucket, f *store.Fire,
 	return q.recordSchedule(d.Noted)
 }
 
-// recordDoubtful records jobs that a call may have pushed whose answer was lost. The cursor's line may be missing: the
-// lines of the jobs raise the cursor, too.
-func (q *Queue) recordDoubtful(ctx context.Context, b *store.Bucket, jobs []store.Push) error {
-	for i := range jobs {
-		job, err := readLive(ctx, b, jobs[i].Topic, jobs[i].ID)
+// recordDoubtful records what a call may have done whose answer was lost: jobs that it pushed, and one that it replaced.
+// The cursor's line may be missing: the lines of the jobs raise the cursor, too.
+func (q *Queue) recordDoubtful(ctx context.Context, b *store.Bucket, f *store.Fire) error {
+	var revision int64 // of a pushed job; what was replaced was deleted before
+	for i := range f.Jobs {
+		job, err := readLive(ctx, b, f.Topic, f.Jobs[i].ID)
 		if err != nil {
 			return err
 		}
 		if job == nil {
 			continue // it has ended, which has a line
 		}
+		revision = job.Revision
 		if err := q.record(ctx, store.Changed, *job); err != nil {
 			return err
+		}
+	}
+	if f.Overlap != "replace" || revision == 0 {
+		return nil
+	}
+	c, err := b.Cursor(ctx, f.Name)
+	if err != nil || c == nil {
+		return err
+	}
+	for _, o := range c.Last {
+		if o.State == "replaced" {
+			gone := store.Job{Topic: f.Topic, ID: o.ID, Shard: b.Name(), Revision: revision}
+			if err := q.record(ctx, store.Deleted, gone); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

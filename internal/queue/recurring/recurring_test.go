@@ -34,6 +34,7 @@ type fixture struct {
 	mu     sync.Mutex
 	lines  []store.ScheduleChange
 	pushed []store.Push
+	gone   []string // ids of jobs that were deleted
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -52,6 +53,16 @@ func newFixture(t *testing.T) *fixture {
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			f.lines = append(f.lines, c)
+			return nil
+		},
+		Changed: func(kind store.ChangeKind, jobs []store.Job) error {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			for i := range jobs {
+				if kind == store.Deleted {
+					f.gone = append(f.gone, jobs[i].ID)
+				}
+			}
 			return nil
 		},
 		Accepted: func(pushes []store.Push, _ []store.Result) error {
@@ -463,5 +474,35 @@ func TestEditsLoseNoOccurrence(t *testing.T) {
 	}
 	if want := int(c.At.Unix() - began.Unix()); decided != want {
 		t.Errorf("%d occurrences in %s, and of these %d were decided: %v, %v", want, c.At.Sub(began), decided, c.LeftOut, f.ids())
+	}
+}
+
+// TestTheAnswerAboutAReplacedOccurrenceIsLost: its deletion has its line in the journal.
+func TestTheAnswerAboutAReplacedOccurrenceIsLost(t *testing.T) {
+	f := newFixture(t)
+	node := f.standalone()
+	s := everySecond("tick")
+	s.Overlap = registry.OverlapReplace
+	f.put(s)
+	c := f.get("tick").Cursor
+	bucket := f.queue.Shards.All()[0].BucketOf("reports")
+	first := c.At.Truncate(time.Second).Add(time.Second)
+	fire := func(cursor, at time.Time) {
+		t.Helper()
+		p := store.Push{Topic: "reports", ID: recurring.OccurrenceID("tick", at), DueAt: at, Body: s.Body,
+			Schedule: "tick", For: at, OnDuplicate: store.Keep}
+		_, _, err := f.queue.Fire(t.Context(), bucket, []store.Fire{{Name: "tick", Topic: "reports",
+			Revision: c.Revision, Cursor: cursor, New: at, Overlap: "replace", Jobs: []store.Push{p}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	time.Sleep(time.Until(first.Add(time.Second)))
+	fire(c.At, first)
+	done := node.CutReply("evalsha", "tick")
+	fire(first, first.Add(time.Second))
+	<-done
+	if want := []string{recurring.OccurrenceID("tick", first)}; !slices.Equal(f.gone, want) {
+		t.Errorf("the journal says that %v were deleted, want %v", f.gone, want)
 	}
 }
