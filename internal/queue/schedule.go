@@ -44,8 +44,8 @@ func (q *Queue) recordFired(ctx context.Context, b *store.Bucket, f *store.Fire,
 	return q.recordSchedule(d.Noted)
 }
 
-// recordDoubtful records what a call may have done whose answer was lost: jobs that it pushed, and one that it replaced.
-// The cursor's line may be missing: the lines of the jobs raise the cursor, too.
+// recordDoubtful records what a call may have done whose answer was lost: jobs that it pushed, and one that it
+// replaced. The cursor's line may be missing: the lines of the jobs raise the cursor, too.
 func (q *Queue) recordDoubtful(ctx context.Context, b *store.Bucket, f *store.Fire) error {
 	var revision int64 // of a pushed job; what was replaced was deleted before
 	for i := range f.Jobs {
