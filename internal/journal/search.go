@@ -34,8 +34,9 @@ const progressEvery = 10_000
 // cancelled a Group.
 type Wanted struct{ ID, Group string }
 
-// Search yields the lines that are wanted, in any order within a day and the newest day first. It reads all files once, also compressed ones, with little memory, and calls progress now and then.
-// It leaves out torn lines, and goes on after a file that cannot be read.
+// Search yields the lines that are wanted, in any order within a day and the newest day first. It reads all files
+// once, also compressed ones, with little memory, and calls progress now and then. It leaves out torn lines, and goes
+// on after a file that cannot be read.
 func Search(
 	ctx context.Context, dir string, wanted Wanted, progress func(Progress), found func(Found),
 ) error {
