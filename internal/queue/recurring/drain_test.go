@@ -262,3 +262,44 @@ func TestTheQueueLearnsOfARemovedShardAfterItsSchedules(t *testing.T) {
 	}
 	wait.For(t, "the schedule is moved", func() bool { return f.registry.Snapshot().Schedules.Get(name).Shard == "a" })
 }
+
+// TestAScheduleOfARemovedShardGoesOnWhereItWas: no occurrence is lost between the two.
+func TestAScheduleOfARemovedShardGoesOnWhereItWas(t *testing.T) {
+	f := newFixture(t)
+	removed := redistest.Start(t, redistest.Options{Quick: true})
+	b := registry.Shard{Name: "b", URL: removed.URL(), State: registry.ShardActive}
+	all := []store.ShardConfig{{Name: "a", URL: f.redis.URL(), State: "active"}, {Name: "b", URL: b.URL, State: "active"}}
+	if err := errors.Join(f.registry.PutShard(t.Context(), "me", b), f.queue.Shards.Set(all)); err != nil {
+		t.Fatal(err)
+	}
+	wait.For(t, "the shard is adopted", func() bool {
+		return queuetest.Adopt(t.Context(), f.queue.Shards.Named("b")) == nil
+	})
+	s := everySecond("tick")
+	s.Missed, s.MaxLate = "all", registry.Duration(time.Hour)
+	for f.put(s).Shard != "b" {
+		s.Name += "k"
+	}
+	f.run(2)
+	wait.For(t, "an occurrence", func() bool { return len(f.get(s.Name).Cursor.Last) > 0 })
+	before, err := removed.Client().HGet(t.Context(), store.Prefix(0)+"s:"+s.Name, "at").Int64()
+	if err != nil {
+		t.Fatal(err)
+	}
+	removed.Kill9()
+	f.redis.Pause() // the other shard takes it only after a while
+	b.State = registry.ShardOffline
+	if err := errors.Join(f.registry.PutShard(t.Context(), "me", b), f.queue.Shards.Set(all[:1])); err != nil {
+		t.Fatal(err)
+	}
+	wait.For(t, "four seconds", func() bool { return time.Since(time.UnixMilli(before)) > 5*time.Second })
+	f.redis.Resume()
+	wait.For(t, "occurrences in the other shard", func() bool {
+		v, err := f.Get(t.Context(), s.Name)
+		return err == nil && v.Shard == "a" && v.Cursor != nil && len(v.Cursor.Last) > 1
+	})
+	first := f.get(s.Name).Cursor.Last[0].For
+	if gap := first - before; gap > 2000 { // there may have been one more before it was killed
+		t.Errorf("after %d comes the occurrence %d", before, first)
+	}
+}

@@ -67,7 +67,8 @@ func (l *lane) rehome(ctx context.Context) {
 	}
 }
 
-// move stores another shard in a definition. The cursor goes on where a recovery has set it, or else from now on.
+// move stores another shard in a definition. The cursor goes on where a recovery has set it, or where this process saw
+// it last, or else from now on.
 func (l *lane) move(ctx context.Context, def *registry.Schedule, home *store.Shard) error {
 	edit := func(was *registry.Schedule) (*registry.Schedule, error) {
 		if was == nil || was.Shard != def.Shard {
@@ -77,10 +78,16 @@ func (l *lane) move(ctx context.Context, def *registry.Schedule, home *store.Sha
 		moved.Shard = home.Name()
 		return &moved, nil
 	}
-	place := func(ctx context.Context, _, now *registry.Schedule) error {
-		return l.opts.Queue.SetCursor(ctx, l.bucket, store.CursorChange{
-			Name: now.Name, Topic: now.Topic, Revision: now.Revision,
-		})
+	place := func(ctx context.Context, was, now *registry.Schedule) error {
+		c := store.CursorChange{Name: now.Name, Topic: now.Topic, Revision: now.Revision}
+		recovered, err := l.bucket.Cursor(ctx, now.Name)
+		if err != nil {
+			return err
+		}
+		if seen, ok := l.known.Load(now.Name); ok && recovered == nil && seen.(where).revision == was.Revision {
+			c.Cursor = seen.(where).at
+		}
+		return l.opts.Queue.SetCursor(ctx, l.bucket, c)
 	}
 	_, err := l.opts.Registry.ChangeSchedule(ctx, "system", "move", def.Name, edit, place)
 	return err

@@ -232,6 +232,7 @@ func (l *lane) fired(ctx context.Context, e *entry, f *store.Fire, d *store.Fire
 		return
 	}
 	e.other, e.cursor, e.at = time.Time{}, d.Cursor, l.clock.Now // fire says when it is next
+	l.known.Store(e.Name, where{e.Revision, d.Cursor})
 }
 
 // byTime is a heap of entries by when they are next.

@@ -3,6 +3,8 @@ package recurring
 import (
 	"context"
 	"log/slog"
+	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -31,6 +33,13 @@ type Options struct {
 type Runner struct {
 	opts    Options
 	metrics *metrics
+	known   sync.Map // name → where, as last seen: for schedules whose shards are removed
+}
+
+// where is the cursor of a schedule with a definition.
+type where struct {
+	revision int64
+	at       time.Time
 }
 
 // NewRunner returns a Runner; Run starts it.
