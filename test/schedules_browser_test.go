@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/wakecall/wakecall/test/harness"
 )
@@ -45,8 +46,14 @@ func TestAScheduleIsMadeInTheBrowser(t *testing.T) {
 	b.Submit(`a[href$="/schedules/report/backfill"]`)
 	b.Submit(`form button.btn-primary`)
 	b.Expect("422")
-	b.Shows(soon, "1,000")
+	b.Shows(soon, "the period has more than 1000 occurrences")
 	shots(b, "schedule-backfill")
+	from := time.Now().UTC().Truncate(time.Minute).Add(-time.Minute)
+	b.Fill(`#f-from`, from.Format("2006-01-02T15:04"))
+	b.Submit(`form button.btn`)
+	b.Shows(soon, "60 occurrences")
+	b.Submit(`form button[name="sure"]`)
+	b.Shows(soon, "report: ", "existed already")
 	b.Open("/schedules/report")
 	b.Submit(`.list-group a[href*="/jobs/report"]`)
 	b.Shows(soon, "Occurrence of", "report", "for")
