@@ -24,9 +24,8 @@ type backfillData struct {
 
 func (h *Handler) backfillPage(c echo.Context, s *registry.Schedule) error {
 	now := h.Now().In(page.Zone(c)).Truncate(time.Minute)
-	f := page.Form{
-		"from": page.MinuteText(now.AddDate(0, 0, -1)), "to": page.MinuteText(now), "overlap": string(registry.OverlapAllow),
-	}
+	f := page.Form{"from": page.MinuteText(now.AddDate(0, 0, -1)), "to": page.MinuteText(now)}
+	f["overlap"] = string(registry.OverlapAllow)
 	return h.renderBackfill(c, http.StatusOK, backfillData{Schedule: s, Form: f})
 }
 
@@ -37,17 +36,18 @@ func (h *Handler) renderBackfill(c echo.Context, status int, d backfillData) err
 
 // backfill shows the occurrences of a period, and pushes them once the user has seen that.
 func (h *Handler) backfill(c echo.Context, s *registry.Schedule) error {
-	d := backfillData{Schedule: s, Form: page.ReadForm(c), Asked: true}
+	d := backfillData{Schedule: s, Form: page.ReadForm(c)}
 	b, did, err := h.tryBackfill(c, s, d.Form)
 	if err != nil {
 		fields, rest := h.Texts.FieldErrors(c, refusal(s, err))
 		if rest != nil {
 			return rest
 		}
-		return h.renderBackfill(c, http.StatusUnprocessableEntity, backfillData{Schedule: s, Form: d.Form, Errors: fields})
+		d.Errors = fields
+		return h.renderBackfill(c, http.StatusUnprocessableEntity, d)
 	}
 	if b.DryRun {
-		d.Occurrences = inZone(zoneOf(s), did.Occurrences)
+		d.Asked, d.Occurrences = true, inZone(zoneOf(s), did.Occurrences)
 		return h.renderBackfill(c, http.StatusOK, d)
 	}
 	err = h.note(c, "backfill", s.Name, map[string]any{
