@@ -113,8 +113,12 @@ func refusal(s *registry.Schedule, err error) error {
 // note writes what was done to the audit trail, also when the browser leaves.
 func (h *Handler) note(c echo.Context, action, name string, did map[string]any) error {
 	ctx := context.WithoutCancel(c.Request().Context())
+	before := map[string]any{} // the trail shows what differs
+	for name := range did {
+		before[name] = nil
+	}
 	put := func(_ *gorm.DB, changed *registry.Changed) error {
-		changed.After = did
+		changed.Before, changed.After = before, did
 		return nil
 	}
 	if err := h.Registry.Change(ctx, page.Actor(c), action, "schedule/"+name, put); err != nil {
