@@ -46,8 +46,8 @@ func TestAScheduleIsMadeInTheBrowser(t *testing.T) {
 	shots(b, "schedule-paused")
 
 	b.Submit(`a[href$="/schedules/report/backfill"]`)
-	b.Submit(`form button.btn-primary`)
 	b.Expect("422")
+	b.Submit(`form button.btn-primary`)
 	b.Shows(soon, "the period has more than 1000 occurrences")
 	shots(b, "schedule-backfill")
 	from := time.Now().Truncate(time.Minute).Add(-2 * time.Minute)
