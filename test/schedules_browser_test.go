@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/wakecall/wakecall/test/harness"
 )
@@ -32,6 +33,8 @@ func TestAScheduleIsMadeInTheBrowser(t *testing.T) {
 	b.Fill(`#f-name`, "report")
 	b.Fill(`#f-topic`, topic)
 	b.Fill(`#f-every`, "1s")
+	b.Click(`details summary`)
+	b.Fill(`#f-start_at`, "2026-01-01T00:00") // a day has more occurrences than a backfill may have
 	b.Shows(soon, "every 1s", "changes of clocks do not matter")
 	b.Submit(`form button.btn-primary[type="submit"]`)
 	b.Shows(soon, "Schedule report was created.", "Next five", "delivered") // the live part shows what came
@@ -43,10 +46,17 @@ func TestAScheduleIsMadeInTheBrowser(t *testing.T) {
 	shots(b, "schedule-paused")
 
 	b.Submit(`a[href$="/schedules/report/backfill"]`)
-	b.Submit(`form button.btn-primary`)
 	b.Expect("422")
-	b.Shows(soon, "1,000")
+	b.Submit(`form button.btn-primary`)
+	b.Shows(soon, "the period has more than 1000 occurrences")
 	shots(b, "schedule-backfill")
+	from := time.Now().Truncate(time.Minute).Add(-2 * time.Minute)
+	b.Fill(`#f-from`, from.Format("2006-01-02T15:04"))
+	b.Fill(`#f-to`, from.Add(time.Minute).Format("2006-01-02T15:04"))
+	b.Submit(`form button.btn-primary`)
+	b.Shows(soon, "60 occurrences")
+	b.Submit(`form button[name="sure"]`)
+	b.Shows(soon, "report: ", "existed already")
 	b.Open("/schedules/report")
 	b.Submit(`.list-group a[href*="/jobs/report"]`)
 	b.Shows(soon, "Occurrence of", "report", "for")

@@ -96,11 +96,15 @@ func (s *Schedules) Run(_ context.Context, name string) (*store.Job, error) {
 }
 
 func (s *Schedules) Backfill(_ context.Context, _ string, b recurring.Backfill) (*recurring.Backfilled, error) {
+	if b.From.IsZero() {
+		return nil, registry.Malformed("from", "field.instant_required")
+	}
 	if !b.From.Before(b.To) {
 		return nil, registry.OutOfRange("to", "field.end_at")
 	}
-	if !b.DryRun {
-		s.Pushed += s.Would.Pushed
+	if b.DryRun {
+		return &recurring.Backfilled{Occurrences: s.Would.Occurrences}, s.Away
 	}
+	s.Pushed += s.Would.Pushed
 	return &s.Would, s.Away
 }

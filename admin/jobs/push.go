@@ -61,22 +61,9 @@ func (h *Handler) settings(own pushForm) settings {
 
 func (h *Handler) pushPage(c echo.Context, status int, f pushForm, wrong map[string]string) error {
 	return h.Pages.Render(c, status, "push", pushData{
-		Form: f, Errors: wrong, Topics: h.suggested(), Levels: []string{"high", "normal", "low"},
+		Form: f, Errors: wrong, Topics: page.TopicNames(h.Registry), Levels: []string{"high", "normal", "low"},
 		Settings: h.settings(f),
 	})
-}
-
-// suggestedTopics is how many topics the form suggests.
-const suggestedTopics = 1000
-
-func (h *Handler) suggested() (names []string) {
-	for name := range h.Registry.Snapshot().Topics.All() {
-		if len(names) == suggestedTopics {
-			break
-		}
-		names = append(names, name)
-	}
-	return names
 }
 
 func (h *Handler) pushJob(c echo.Context) error {

@@ -1,8 +1,10 @@
 package page
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,6 +12,92 @@ import (
 	"github.com/wakecall/wakecall/internal/message"
 	"github.com/wakecall/wakecall/internal/registry"
 )
+
+// Form has what was typed: texts by the API's field names, so that a wrong value can be shown again.
+type Form map[string]string
+
+// ReadForm returns the fields of a request, without spaces around them.
+func ReadForm(c echo.Context) Form {
+	params, _ := c.FormParams() // of a malformed request, the fields that could be read
+	f := Form{}
+	for name := range params {
+		f[name] = strings.TrimSpace(params.Get(name))
+	}
+	return f
+}
+
+// Typed returns the form of fields in JSON: a list separated by spaces, a table as lines.
+func Typed(fields map[string]json.RawMessage) Form {
+	f := Form{}
+	for name, value := range fields {
+		f[name] = typed(value)
+	}
+	return f
+}
+
+func typed(value json.RawMessage) string {
+	var text string
+	var list []string
+	var table map[string]string
+	switch {
+	case json.Unmarshal(value, &text) == nil:
+		return text
+	case json.Unmarshal(value, &list) == nil:
+		return strings.Join(list, " ")
+	case json.Unmarshal(value, &table) == nil:
+		for _, name := range SortedKeys(table) {
+			list = append(list, name+": "+table[name])
+		}
+		return strings.Join(list, "\n")
+	}
+	return string(value) // a number
+}
+
+// Headers parses one header per line. It rejects values that would not be stored as typed.
+func (f Form) Headers() (map[string]string, error) {
+	headers := map[string]string{}
+	for line := range strings.Lines(f["headers"]) {
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		name, value, ok := strings.Cut(line, ":")
+		name = strings.TrimSpace(name)
+		if !ok {
+			return headers, FieldError("headers", "field.header_colon", line)
+		}
+		if _, ok := headers[name]; ok {
+			return headers, FieldError("headers", "field.header_twice", name)
+		}
+		headers[name] = strings.TrimSpace(value)
+	}
+	return headers, nil
+}
+
+// Minute parses the time in a field, see the function Minute.
+func (f Form) Minute(name string, zone *time.Location) (time.Time, error) {
+	at, err := Minute(f[name], zone)
+	if err != nil {
+		return at, FieldError(name, "field.time", f[name])
+	}
+	return at, nil
+}
+
+// Conflict is a field whose typed value differs from one that somebody else has saved in the meantime.
+type Conflict struct{ Field, Theirs, Yours string }
+
+// Conflicts returns the conflicts in the fields of these names.
+func Conflicts(names []string, theirs, yours map[string]json.RawMessage) (list []Conflict) {
+	for _, name := range names {
+		list = append(list, Conflict{name, string(theirs[name]), string(yours[name])})
+	}
+	return list
+}
+
+// Differs reports whether a field is not as usual, is wrong, or was changed by somebody else.
+func (f Form) Differs(name string, usual Form, wrong map[string]string, conflicts []Conflict) bool {
+	changed := func(c Conflict) bool { return c.Field == name }
+	return f[name] != usual[name] || wrong[name] != "" || slices.ContainsFunc(conflicts, changed)
+}
 
 // FieldError returns an error about a field of a form.
 func FieldError(field, code string, args ...any) error {
@@ -77,6 +165,22 @@ func Flatten(err error) []error {
 
 // Registry has the topics that paths name.
 type Registry interface{ Snapshot() *registry.Snapshot }
+
+// topicsSuggested is how many topics a form suggests.
+const topicsSuggested = 1000
+
+// TopicNames returns the topics that a form suggests for jobs.
+func TopicNames(r Registry) (names []string) {
+	for name := range r.Snapshot().Topics.All() {
+		if len(names) == topicsSuggested {
+			break
+		}
+		if !registry.IsNamespace(name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
 
 // TopicOf returns the topic that the path names.
 func TopicOf(c echo.Context, r Registry) (*registry.Topic, error) {

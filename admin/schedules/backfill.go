@@ -3,7 +3,6 @@ package schedules
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -14,100 +13,64 @@ import (
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
-// backfillForm is a period as typed.
-type backfillForm struct{ From, To, Overlap string }
-
 type backfillData struct {
 	*registry.Schedule
-	Form     backfillForm
-	Errors   map[string]string
-	Overlaps []string
-	Most     int
-	Would    *recurring.Backfilled // what a backfill would do; nil: the period is still to be chosen
-	Moments  []moment
+	Form        page.Form
+	Errors      map[string]string
+	Most        int
+	Asked       bool        // Occurrences are those of the period
+	Occurrences []time.Time // by the clocks of the schedule's zone
 }
 
-func (h *Handler) backfillPage(c echo.Context, name string) error {
-	s := h.Registry.Snapshot().Schedules.Get(name)
-	if s == nil {
-		return fmt.Errorf("%.80q: %w", name, registry.ErrNoSchedule)
-	}
+func (h *Handler) backfillPage(c echo.Context, s *registry.Schedule) error {
 	now := h.Now().In(page.Zone(c)).Truncate(time.Minute)
-	f := backfillForm{
-		From: page.MinuteText(now.AddDate(0, 0, -1)), To: page.MinuteText(now), Overlap: string(registry.OverlapAllow),
-	}
+	f := page.Form{"from": page.MinuteText(now.AddDate(0, 0, -1)), "to": page.MinuteText(now)}
+	f["overlap"] = string(registry.OverlapAllow)
 	return h.renderBackfill(c, http.StatusOK, backfillData{Schedule: s, Form: f})
 }
 
 func (h *Handler) renderBackfill(c echo.Context, status int, d backfillData) error {
 	d.Most = recurring.MaxBackfill
-	d.Overlaps = []string{
-		string(registry.OverlapAllow), string(registry.OverlapSkip), string(registry.OverlapReplace),
-	}
 	return h.Pages.Render(c, status, "schedule_backfill", d)
 }
 
-// backfill says what a backfill would do, and does it once the user has seen that.
-func (h *Handler) backfill(c echo.Context, name string) error {
-	s := h.Registry.Snapshot().Schedules.Get(name)
-	if s == nil {
-		return fmt.Errorf("%.80q: %w", name, registry.ErrNoSchedule)
-	}
-	d := backfillData{Schedule: s, Form: backfillForm{c.FormValue("from"), c.FormValue("to"), c.FormValue("overlap")}}
-	sure := c.FormValue("sure") != ""
-	if sure && !h.Registry.Up() {
-		return registry.ErrUnavailable
-	}
-	b, err := d.Form.read(c)
-	ctx := context.WithoutCancel(c.Request().Context())
-	if err == nil {
-		b.DryRun = !sure
-		d.Would, err = h.Schedules.Backfill(ctx, name, b)
-	}
+// backfill shows the occurrences of a period, and pushes them once the user has seen that.
+func (h *Handler) backfill(c echo.Context, s *registry.Schedule) error {
+	d := backfillData{Schedule: s, Form: page.ReadForm(c)}
+	b, did, err := h.tryBackfill(c, s, d.Form)
 	if err != nil {
-		fields, rest := h.Texts.FieldErrors(c, h.refusal(name, err))
+		fields, rest := h.Texts.FieldErrors(c, refusal(s, err))
 		if rest != nil {
 			return rest
 		}
 		d.Errors = fields
 		return h.renderBackfill(c, http.StatusUnprocessableEntity, d)
 	}
-	if !sure {
-		d.Moments = momentsOf(s, d.Would.Occurrences)
+	if b.DryRun {
+		d.Asked, d.Occurrences = true, inZone(zoneOf(s), did.Occurrences)
 		return h.renderBackfill(c, http.StatusOK, d)
 	}
-	if err := h.noteBackfill(ctx, page.Actor(c), name, b, d.Would); err != nil {
-		return err
-	}
-	return h.done(c, name, nil, "schedules.backfilled", page.Num(d.Would.Pushed), page.Num(d.Would.There),
-		page.Num(d.Would.LeftOut))
-}
-
-func (f backfillForm) read(c echo.Context) (b recurring.Backfill, err error) {
-	var fromErr, toErr error
-	if b.From, fromErr = page.Minute(f.From, page.Zone(c)); fromErr != nil || b.From.IsZero() {
-		fromErr = page.FieldError("from", "field.time", f.From)
-	}
-	if b.To, toErr = page.Minute(f.To, page.Zone(c)); toErr != nil || b.To.IsZero() {
-		toErr = page.FieldError("to", "field.time", f.To)
-	}
-	b.Overlap = registry.Overlap(f.Overlap)
-	return b, errors.Join(fromErr, toErr)
-}
-
-// auditedBackfill is a backfill in the audit trail.
-type auditedBackfill struct {
-	From    any `json:"from"`
-	To      any `json:"to"`
-	Pushed  int `json:"pushed"`
-	There   int `json:"existing,omitzero"`
-	LeftOut int `json:"left_out,omitzero"`
-}
-
-func (h *Handler) noteBackfill(
-	ctx context.Context, actor, name string, b recurring.Backfill, did *recurring.Backfilled,
-) error {
-	return h.note(ctx, actor, "backfill", name, auditedBackfill{}, auditedBackfill{
-		From: b.From.UTC(), To: b.To.UTC(), Pushed: did.Pushed, There: did.There, LeftOut: did.LeftOut,
+	err = h.note(c, "backfill", s.Name, map[string]any{
+		"from": b.From.UTC(), "to": b.To.UTC(), "pushed": did.Pushed, "existing": did.There, "left_out": did.LeftOut,
 	})
+	return h.done(c, s.Name, err, "schedules.backfilled", page.Num(did.Pushed), page.Num(did.There),
+		page.Num(did.LeftOut))
+}
+
+// tryBackfill does what the form says, unless the audit trail could not have it.
+func (h *Handler) tryBackfill(
+	c echo.Context, s *registry.Schedule, f page.Form,
+) (b recurring.Backfill, did *recurring.Backfilled, err error) {
+	var fromErr, toErr error
+	b.From, fromErr = f.Minute("from", page.Zone(c))
+	b.To, toErr = f.Minute("to", page.Zone(c))
+	if err := errors.Join(fromErr, toErr); err != nil {
+		return b, nil, err
+	}
+	b.Overlap, b.DryRun = registry.Overlap(f["overlap"]), f["sure"] == ""
+	if !b.DryRun && !h.Registry.Up() {
+		return b, nil, registry.ErrUnavailable
+	}
+	did, err = h.Schedules.Backfill(context.WithoutCancel(c.Request().Context()), s.Name, b)
+	return b, did, err
 }

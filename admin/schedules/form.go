@@ -16,192 +16,117 @@ import (
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/internal/message"
 	"github.com/wakecall/wakecall/internal/registry"
-	"github.com/wakecall/wakecall/internal/schedule"
 	"github.com/wakecall/wakecall/internal/schedule/calendar"
 )
 
-// form is a schedule as typed: texts by the API's field names, so that a wrong value can be shown again. It also has
-// the revision of the definition when the form was opened.
-type form map[string]string
-
+// A schedule's form also has revision, that of the definition when the form was opened.
 type formData struct {
-	Form    form
-	Errors  map[string]string
-	New     bool
-	Changed bool // somebody else has changed the schedule since the form was opened
-	Preview preview
-	Topics  []string
-	Zones   []string
-	Levels  []string
-
-	Missed, Overlaps []string
+	Form      page.Form
+	Errors    map[string]string
+	New       bool
+	Conflicts []page.Conflict // somebody else has changed the schedule since the form was opened
+	Preview   preview
+	Topics    []string
 }
 
 // advanced are the fields that few schedules need.
 var advanced = []string{"start_at", "end_at", "jitter", "missed", "max_late", "overlap", "priority", "headers"}
 
-// Open reports whether the advanced fields are shown at first: one differs from its default, or has an error.
+// Open reports whether the advanced fields are shown at first: one differs from its default, has an error, or was
+// changed by somebody else.
 func (d formData) Open() bool {
 	blank := registry.NewSchedule("")
 	usual := formOf(&blank, time.UTC)
 	return slices.ContainsFunc(advanced, func(name string) bool {
-		return d.Form[name] != usual[name] || d.Errors[name] != ""
+		return d.Form.Differs(name, usual, d.Errors, d.Conflicts)
 	})
 }
 
-func formOf(s *registry.Schedule, zone *time.Location) form {
-	f := form{
-		"name": s.Name, "topic": s.Topic, "cron": s.Cron, "time_zone": s.TimeZone, "body": string(s.Body),
-		"jitter": durationText(s.Jitter), "max_late": durationText(s.MaxLate), "every": durationText(s.Every),
-		"missed": string(s.Missed), "overlap": string(s.Overlap), "priority": s.Priority,
-		"start_at": timeText(s.StartAt, zone), "end_at": timeText(s.EndAt, zone),
-		"revision": strconv.FormatInt(s.Revision, 10),
-	}
-	var lines []string
-	for _, name := range page.SortedKeys(s.Headers) {
-		lines = append(lines, name+": "+s.Headers[name])
-	}
-	f["headers"] = strings.Join(lines, "\n")
+// formOf returns the form of a schedule, with times in a zone.
+func formOf(s *registry.Schedule, zone *time.Location) page.Form {
+	f := page.Typed(s.Fields())
+	f["name"], f["body"], f["revision"] = s.Name, string(s.Body), revisionOf(s)
+	f["start_at"], f["end_at"] = page.MinuteText(s.StartAt.In(zone)), page.MinuteText(s.EndAt.In(zone))
 	return f
 }
 
-// durationText writes a duration as the form expects it; 0 is empty.
-func durationText(d registry.Duration) string {
-	if d == 0 {
-		return ""
-	}
-	return strings.ReplaceAll(page.Duration(d), " ", "")
-}
+func revisionOf(s *registry.Schedule) string { return strconv.FormatInt(s.Revision, 10) }
 
-func timeText(at time.Time, zone *time.Location) string {
-	if at.IsZero() {
-		return ""
+// scheduleOf decodes a form with the code that reads the API's schedules. What it does not show stays as it was.
+func scheduleOf(f page.Form, was registry.Schedule, zone *time.Location) (*registry.Schedule, error) {
+	headers, err := f.Headers()
+	errs := []error{err}
+	fields := map[string]any{"headers": headers}
+	for _, name := range []string{
+		"topic", "cron", "every", "time_zone", "priority", "jitter", "missed", "max_late", "overlap",
+	} {
+		if f[name] != "" {
+			fields[name] = f[name]
+		}
 	}
-	return page.MinuteText(at.In(zone))
-}
-
-func readForm(c echo.Context) form {
-	params, _ := c.FormParams() // of a malformed request, the fields that could be read
-	f := form{}
-	for name := range params {
-		f[name] = strings.TrimSpace(params.Get(name))
+	for name, at := range map[string]time.Time{"start_at": was.StartAt, "end_at": was.EndAt} {
+		if f[name] != page.MinuteText(at.In(zone)) { // otherwise it stays to the millisecond
+			at, err = f.Minute(name, zone)
+			errs = append(errs, err)
+		}
+		if !at.IsZero() {
+			fields[name] = at
+		}
 	}
-	return f
-}
-
-// schedule returns a schedule with what the form says. What it does not say stays as it was.
-func (f form) schedule(was registry.Schedule, zone *time.Location) (s registry.Schedule, err error) {
-	s = was
-	s.Name, s.Topic, s.Cron, s.TimeZone, s.Priority = f["name"], f["topic"], f["cron"], f["time_zone"], f["priority"]
-	s.Missed, s.Overlap = schedule.Missed(f["missed"]), registry.Overlap(f["overlap"])
+	data, err := json.Marshal(fields)
+	if err != nil {
+		return nil, fmt.Errorf("read the form of schedule %s: %w", f["name"], err)
+	}
+	s, err := registry.DecodeSchedule(f["name"], data)
+	if err := errors.Join(append(errs, err)...); err != nil {
+		return nil, err
+	}
 	s.Body = json.RawMessage(f["body"])
-	var errs []error
-	for name, d := range map[string]*registry.Duration{"every": &s.Every, "jitter": &s.Jitter, "max_late": &s.MaxLate} {
-		errs = append(errs, f.duration(name, d))
-	}
-	for name, at := range map[string]*time.Time{"start_at": &s.StartAt, "end_at": &s.EndAt} {
-		errs = append(errs, f.time(name, at, zone))
-	}
-	s.Headers, err = f.headers()
-	return s, errors.Join(append(errs, err)...)
-}
-
-func (f form) duration(name string, d *registry.Duration) error {
-	*d = 0
-	if f[name] == "" {
-		return nil
-	}
-	if err := d.UnmarshalText([]byte(f[name])); err != nil {
-		return page.FieldError(name, "field.expected_not", f[name], message.New("kind.duration"))
-	}
-	return nil
-}
-
-// time reads a time, which stays to the second if the form shows it unchanged.
-func (f form) time(name string, at *time.Time, zone *time.Location) (err error) {
-	if !at.IsZero() && f[name] == timeText(*at, zone) {
-		return nil
-	}
-	if *at, err = page.Minute(f[name], zone); err != nil {
-		return page.FieldError(name, "field.time", f[name])
-	}
-	return nil
-}
-
-// headers parses one header per line.
-func (f form) headers() (map[string]string, error) {
-	headers := map[string]string{}
-	for line := range strings.Lines(f["headers"]) {
-		if line = strings.TrimSpace(line); line == "" {
-			continue
-		}
-		name, value, ok := strings.Cut(line, ":")
-		if !ok {
-			return headers, page.FieldError("headers", "field.header_colon", line)
-		}
-		if _, ok := headers[strings.TrimSpace(name)]; ok {
-			return headers, page.FieldError("headers", "field.header_twice", strings.TrimSpace(name))
-		}
-		headers[strings.TrimSpace(name)] = strings.TrimSpace(value)
-	}
-	if len(headers) == 0 {
-		return nil, nil
-	}
-	return headers, nil
+	s.State, s.PausedUntil, s.CreatedAt = was.State, was.PausedUntil, was.CreatedAt
+	return s, nil
 }
 
 // preview is what the page says about a rule while it is typed.
 type preview struct {
-	Words    message.Message
-	Upcoming []moment
-	Clocks   clocks
-	Wrong    message.Message
-	Cron     string // with a mistake, at
-	Mark     string // spaces, and a mark below the mistake
-	Empty    bool   // nothing is typed yet
-	ZoneData string
+	told
+	Empty bool // nothing is typed yet
+	Wrong message.Message
+	Mark  string // the cron expression, and below its mistake a mark
 }
 
-const upcoming = 5
-
-// previewOf previews the rule of a schedule that may be incomplete.
-func (h *Handler) previewOf(s registry.Schedule, readErr error) preview {
-	p := preview{Empty: s.Cron == "" && s.Every == 0 && readErr == nil, ZoneData: calendar.ZoneData()}
-	if p.Empty {
-		return p
+func (h *Handler) previewOf(f page.Form, zone *time.Location) (p preview) {
+	if f["cron"] == "" && f["every"] == "" {
+		return preview{Empty: true}
 	}
-	if s.CreatedAt.IsZero() {
-		s.CreatedAt = h.Now().Truncate(time.Second)
+	rule := page.Form{"name": "preview"}
+	for _, name := range []string{"cron", "every", "time_zone", "start_at", "end_at"} {
+		rule[name] = f[name]
 	}
-	rule, err := s.Rule()
-	if err = errors.Join(readErr, err); err != nil {
-		p.wrong(&s, err)
-		return p
+	was := h.stored(f["name"])
+	was.State = registry.TopicActive
+	s, err := scheduleOf(rule, was, zone)
+	if err == nil {
+		p.told, err = tell(s, h.Now())
 	}
-	p.Words, p.Clocks = inWords(&s), clocksOf(&s, rule, h.Now())
-	now := h.Now()
-	p.Upcoming = momentsOf(&s, rule.Between(now, now.AddDate(50, 0, 0), upcoming))
+	if field, ok := errors.AsType[*registry.FieldError](err); ok {
+		p.Wrong, p.Mark = field.Message, markOf(f["cron"], f["time_zone"])
+	}
 	return p
 }
 
-// wrong says what is wrong with a rule, and where.
-func (p *preview) wrong(s *registry.Schedule, err error) {
-	if f, ok := errors.AsType[*registry.FieldError](err); ok {
-		p.Wrong = f.Message
+// markOf returns a cron expression with a mark below its mistake, if it has one.
+func markOf(cron, zone string) string {
+	_, err := calendar.Parse(cron, zone)
+	wrong, ok := errors.AsType[*calendar.Error](err)
+	if cron == "" || !ok {
+		return ""
 	}
-	_, err = calendar.Parse(s.Cron, s.TimeZone)
-	if at, ok := errors.AsType[*calendar.Error](err); ok && s.Cron != "" {
-		p.Cron = s.Cron
-		p.Mark = strings.Repeat(" ", utf8.RuneCountInString(s.Cron[:min(at.Offset, len(s.Cron))])) + "^"
-	}
+	before := cron[:min(wrong.Offset, len(cron))]
+	return cron + "\n" + strings.Repeat(" ", utf8.RuneCountInString(before)) + "^"
 }
 
 func (h *Handler) preview(c echo.Context) error {
-	f := readForm(c)
-	rule := form{"cron": f["cron"], "every": f["every"], "time_zone": f["time_zone"], "start_at": f["start_at"],
-		"end_at": f["end_at"]}
-	d := formData{Preview: h.previewOf(rule.schedule(h.stored(f["name"]), page.Zone(c)))}
-	return h.Pages.Fragment(c, "schedule_form#preview", d)
+	return h.Pages.Fragment(c, "schedule_form#preview", formData{Preview: h.previewOf(page.ReadForm(c), page.Zone(c))})
 }
 
 // stored returns the schedule of a name, or a new one.
@@ -209,29 +134,13 @@ func (h *Handler) stored(name string) registry.Schedule {
 	if s := h.Registry.Snapshot().Schedules.Get(name); s != nil {
 		return *s
 	}
-	return registry.NewSchedule(name)
-}
-
-// zonesSuggested are some time zones of many people.
-var zonesSuggested = []string{
-	"UTC", "America/Los_Angeles", "America/Denver", "America/Chicago", "America/New_York", "America/Sao_Paulo",
-	"Europe/London", "Europe/Berlin", "Europe/Moscow", "Africa/Cairo", "Africa/Lagos", "Africa/Johannesburg",
-	"Asia/Dubai", "Asia/Kolkata", "Asia/Jakarta", "Asia/Shanghai", "Asia/Singapore", "Asia/Tokyo", "Australia/Sydney",
-	"Pacific/Auckland",
+	s := registry.NewSchedule(name)
+	s.CreatedAt = h.Now().Truncate(time.Second)
+	return s
 }
 
 func (h *Handler) formPage(c echo.Context, status int, d formData) error {
-	d.Preview = h.previewOf(d.Form.schedule(h.stored(d.Form["name"]), page.Zone(c)))
-	for name := range h.Registry.Snapshot().Topics.All() {
-		if !registry.IsNamespace(name) && len(d.Topics) < topicsSuggested {
-			d.Topics = append(d.Topics, name)
-		}
-	}
-	d.Zones, d.Levels = zonesSuggested, []string{"high", "normal", "low"}
-	d.Missed = []string{string(schedule.MissedLast), string(schedule.MissedSkip), string(schedule.MissedAll)}
-	d.Overlaps = []string{
-		string(registry.OverlapSkip), string(registry.OverlapReplace), string(registry.OverlapAllow),
-	}
+	d.Preview, d.Topics = h.previewOf(d.Form, page.Zone(c)), page.TopicNames(h.Registry)
 	return h.Pages.Render(c, status, "schedule_form", d)
 }
 
@@ -239,84 +148,96 @@ func (h *Handler) formPage(c echo.Context, status int, d formData) error {
 func (h *Handler) newPage(c echo.Context) error {
 	s := registry.NewSchedule("")
 	s.Topic, s.Body = c.QueryParam("topic"), json.RawMessage("{}")
-	if zone := page.Zone(c).String(); knownZone(zone) {
-		s.TimeZone = zone
+	if zone, err := calendar.Zone(page.Zone(c).String()); err == nil {
+		s.TimeZone = zone.String()
 	}
 	return h.formPage(c, http.StatusOK, formData{Form: formOf(&s, page.Zone(c)), New: true})
 }
 
-func knownZone(name string) bool {
-	_, err := calendar.Zone(name)
-	return err == nil
-}
-
 func (h *Handler) create(c echo.Context) error {
-	f := readForm(c)
-	s, err := f.schedule(registry.NewSchedule(""), page.Zone(c))
-	return h.put(c, formData{Form: f, New: true}, s, err, func(was *registry.Schedule) error {
+	f := page.ReadForm(c)
+	err := h.put(c, f, h.stored(""), func(was *registry.Schedule) error {
 		if was != nil {
-			return page.FieldError("name", "schedules.name_taken", f["name"])
+			return page.FieldError("name", "schedules.name_taken", was.Name)
 		}
 		return nil
 	})
+	if err != nil {
+		return h.formProblem(c, formData{Form: f, New: true}, err)
+	}
+	return h.done(c, f["name"], nil, "schedules.created")
 }
 
-func (h *Handler) editPage(c echo.Context, name string) error {
-	s := h.Registry.Snapshot().Schedules.Get(name)
-	if s == nil {
-		return fmt.Errorf("%.80q: %w", name, registry.ErrNoSchedule)
-	}
+func (h *Handler) editPage(c echo.Context, s *registry.Schedule) error {
 	return h.formPage(c, http.StatusOK, formData{Form: formOf(s, page.Zone(c))})
 }
 
 // save stores a changed schedule, unless somebody else has changed it since the form was opened.
-func (h *Handler) save(c echo.Context, name string) error {
-	was := h.Registry.Snapshot().Schedules.Get(name)
-	if was == nil {
-		return fmt.Errorf("%.80q: %w", name, registry.ErrNoSchedule)
-	}
-	f := readForm(c)
-	f["name"] = name
-	s, err := f.schedule(*was, page.Zone(c))
-	d := formData{Form: f}
-	return h.put(c, d, s, err, func(stored *registry.Schedule) error {
-		switch {
-		case stored == nil:
-			return fmt.Errorf("%.80q: %w", name, registry.ErrNoSchedule)
-		case f["revision"] != "" && f["revision"] != strconv.FormatInt(stored.Revision, 10):
-			f["revision"] = strconv.FormatInt(stored.Revision, 10)
+func (h *Handler) save(c echo.Context, was *registry.Schedule) error {
+	f := page.ReadForm(c)
+	f["name"] = was.Name
+	var theirs *registry.Schedule
+	err := h.put(c, f, *was, func(stored *registry.Schedule) error {
+		if stored == nil {
+			return registry.ErrNoSchedule
+		}
+		if f["revision"] != "" && f["revision"] != revisionOf(stored) {
+			theirs = stored
 			return registry.ErrChanged
 		}
 		return nil
 	})
+	if theirs != nil && errors.Is(err, registry.ErrChanged) {
+		return h.conflictPage(c, f, theirs)
+	}
+	if err != nil {
+		return h.formProblem(c, formData{Form: f}, err)
+	}
+	return h.done(c, was.Name, nil, "schedules.saved")
 }
 
-// put stores what a form says, or shows the form with what is wrong.
+// conflictPage shows both versions. Saving again overwrites the version shown.
+func (h *Handler) conflictPage(c echo.Context, f page.Form, theirs *registry.Schedule) error {
+	yours, err := scheduleOf(f, *theirs, page.Zone(c))
+	if err != nil {
+		return err
+	}
+	names := registry.DifferingScheduleFields(theirs, yours)
+	if len(names) == 0 { // only the state was changed, which the form does not show
+		return h.done(c, theirs.Name, nil, "schedules.saved")
+	}
+	f["revision"] = revisionOf(theirs)
+	list := page.Conflicts(names, theirs.Fields(), yours.Fields())
+	return h.formPage(c, http.StatusConflict, formData{Form: f, Conflicts: list})
+}
+
+// put stores what a form says.
 func (h *Handler) put(
-	c echo.Context, d formData, s registry.Schedule, err error, may func(was *registry.Schedule) error,
+	c echo.Context, f page.Form, was registry.Schedule, may func(was *registry.Schedule) error,
 ) error {
+	s, err := scheduleOf(f, was, page.Zone(c))
+	if err != nil {
+		return err
+	}
+	errs := []error{s.Validate()}
 	if h.MaxBody > 0 && len(s.Body) > h.MaxBody {
-		err = errors.Join(err, page.FieldError("body", "field.too_many_bytes", len(s.Body), h.MaxBody))
+		errs = append(errs, page.FieldError("body", "field.too_many_bytes", len(s.Body), h.MaxBody))
 	}
-	if t := h.Registry.Snapshot().Topic(s.Topic); t == nil || registry.IsNamespace(s.Topic) {
-		err = errors.Join(err, page.FieldError("topic", "field.no_topic", s.Topic))
+	if h.Registry.Snapshot().Topic(s.Topic) == nil || registry.IsNamespace(s.Topic) {
+		errs = append(errs, page.FieldError("topic", "field.no_topic", s.Topic))
 	}
-	if err != nil {
-		err = errors.Join(err, s.Validate())
-	} else {
-		_, _, err = h.Schedules.Put(c.Request().Context(), page.Actor(c), s, may)
+	if err := errors.Join(errs...); err != nil {
+		return err
 	}
-	if errors.Is(err, registry.ErrChanged) {
-		d.Changed = true
-		return h.formPage(c, http.StatusConflict, d)
+	_, _, err = h.Schedules.Put(c.Request().Context(), page.Actor(c), *s, may)
+	return err
+}
+
+func (h *Handler) formProblem(c echo.Context, d formData, err error) error {
+	fields, rest := h.Texts.FieldErrors(c, err)
+	if rest != nil {
+		return rest
 	}
-	if err != nil {
-		fields, rest := h.Texts.FieldErrors(c, err)
-		if rest != nil {
-			return rest
-		}
-		d.Errors = fields
-		return h.formPage(c, http.StatusUnprocessableEntity, d)
-	}
-	return h.done(c, s.Name, nil, map[bool]string{true: "schedules.created", false: "schedules.saved"}[d.New])
+	d.Errors = fields
+	return h.formPage(c, http.StatusUnprocessableEntity, d)
 }

@@ -3,6 +3,7 @@ package schedules
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -58,13 +59,13 @@ func New(o Options) *Handler { return &Handler{o} }
 
 // Routes registers the pages. No schedule is named "-", so these routes hide none.
 func (h *Handler) Routes(g *echo.Group) {
-	operator := func(do named) echo.HandlerFunc { return page.Need(account.RoleOperator, withName(do)) }
-	admin := func(do named) echo.HandlerFunc { return page.Need(account.RoleAdmin, withName(do)) }
+	operator := func(do named) echo.HandlerFunc { return page.Need(account.RoleOperator, h.named(do)) }
+	admin := func(do named) echo.HandlerFunc { return page.Need(account.RoleAdmin, h.named(do)) }
 	h.listRoutes(g)
 	g.GET("/schedules/-/new", page.Need(account.RoleAdmin, h.newPage))
 	g.POST("/schedules/-/new", page.Need(account.RoleAdmin, h.create))
 	g.POST("/schedules/-/preview", page.Need(account.RoleAdmin, h.preview))
-	g.GET("/schedules/:schedule", withName(h.schedulePage))
+	g.GET("/schedules/:schedule", h.named(h.schedulePage))
 	g.GET("/schedules/:schedule/edit", admin(h.editPage))
 	g.POST("/schedules/:schedule/edit", admin(h.save))
 	g.POST("/schedules/:schedule/delete", admin(h.remove))
@@ -77,9 +78,16 @@ func (h *Handler) Routes(g *echo.Group) {
 	h.Hub.Register("schedule", scheduleEvery, "partials/schedule_live", live)
 }
 
-type named = func(c echo.Context, name string) error
+type named = func(c echo.Context, s *registry.Schedule) error
 
-// withName wraps a handler for the schedule that the path names.
-func withName(h named) echo.HandlerFunc {
-	return func(c echo.Context) error { return h(c, page.Param(c, "schedule")) }
+// named wraps a handler for the schedule that the path names.
+func (h *Handler) named(do named) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		name := page.Param(c, "schedule")
+		s := h.Registry.Snapshot().Schedules.Get(name)
+		if s == nil {
+			return fmt.Errorf("%.80q: %w", name, registry.ErrNoSchedule)
+		}
+		return do(c, s)
+	}
 }

@@ -35,8 +35,7 @@ const (
 
 type listData struct {
 	filter
-	States  []registry.TopicState
-	Topics  []string // that have schedules
+	Topics  []string
 	Order   list.Order[*registry.Schedule]
 	Lines   []line
 	Pager   list.Pager
@@ -50,7 +49,7 @@ type line struct {
 	*registry.Schedule
 	Paused bool // now
 	Words  message.Message
-	Next   time.Time         // zero: there is none
+	Next   []time.Time       // one, or none
 	Last   *store.Occurrence // the newest one; nil: none yet, or unknown
 }
 
@@ -60,14 +59,6 @@ type filter struct{ Search, Topic, State string }
 func filterOf(q url.Values) filter {
 	return filter{strings.TrimSpace(q.Get("q")), strings.TrimSpace(q.Get("topic")), q.Get("state")}
 }
-
-// FilterQuery returns the filter as the query of an address.
-func (f filter) FilterQuery() string {
-	return list.With(url.Values{}, "q", f.Search, "topic", f.Topic, "state", f.State).Encode()
-}
-
-// Narrow reports whether the filter selects not all schedules.
-func (f filter) Narrow() bool { return f != filter{} }
 
 // matching returns the schedules that the filter selects, by name.
 func (f filter) matching(all registry.Table[*registry.Schedule], now time.Time) (found []*registry.Schedule) {
@@ -92,50 +83,34 @@ func (h *Handler) columns() []list.Column[*registry.Schedule] {
 		{Label: "common.topic"},
 		{Label: "schedules.rule"},
 		{By: "next", Label: "schedules.next", Key: func(s *registry.Schedule) list.Key {
-			if at := nextOf(s, now); !at.IsZero() {
-				return list.Key{float64(at.Unix())}
+			next := recurring.Next(s, now, 1)
+			if len(next) == 0 {
+				return list.Key{1}
 			}
-			return list.Key{float64(1 << 62)}
+			return list.Key{0, float64(next[0].Unix())}
 		}},
 		{Label: "schedules.last"},
 		{By: "state", Label: "common.state", Key: func(s *registry.Schedule) list.Key {
-			return list.Key{map[bool]float64{true: 0, false: 1}[s.IsPaused(now)]}
+			if s.IsPaused(now) {
+				return list.Key{0}
+			}
+			return list.Key{1}
 		}},
 	}
-}
-
-// nextOf returns the next occurrence; zero: there is none.
-func nextOf(s *registry.Schedule, now time.Time) (next time.Time) {
-	for _, next = range recurring.Next(s, now, 1) {
-	}
-	return next
 }
 
 func (h *Handler) listPage(c echo.Context) error {
 	d := h.list(c.Request().Context(), c.QueryParams())
-	for _, s := range h.Registry.Snapshot().Schedules.All() {
-		if !slices.Contains(d.Topics, s.Topic) {
-			d.Topics = append(d.Topics, s.Topic)
-		}
-		if len(d.Topics) == topicsSuggested {
-			break
-		}
-	}
-	slices.Sort(d.Topics)
+	d.Topics = page.TopicNames(h.Registry)
 	return h.Pages.Render(c, http.StatusOK, "schedules", d)
 }
-
-// topicsSuggested is how many topics the forms suggest.
-const topicsSuggested = 500
 
 // list returns a page of the list. Cursors are read for the shown schedules only.
 func (h *Handler) list(ctx context.Context, q url.Values) *listData {
 	all := h.Registry.Snapshot().Schedules
-	d := &listData{
-		filter: filterOf(q), States: []registry.TopicState{registry.TopicActive, registry.TopicPaused}, All: all.Len(),
-		Order: list.NewOrder(h.columns(), q), Query: q.Encode(),
-	}
-	found := d.matching(all, h.Now())
+	now := h.Now()
+	d := &listData{filter: filterOf(q), All: all.Len(), Order: list.NewOrder(h.columns(), q), Query: q.Encode()}
+	found := d.matching(all, now)
 	switch {
 	case d.Order.Column.Key != nil:
 		found = list.SortBy(found, d.Order.Column.Key, d.Order.Down)
@@ -143,14 +118,11 @@ func (h *Handler) list(ctx context.Context, q url.Values) *listData {
 		slices.Reverse(found)
 	}
 	d.Pager = list.Numbered(q, len(found), listEach)
-	found = list.Shown(d.Pager, found)
-	for _, v := range h.Schedules.States(ctx, found) {
-		now := h.Now()
-		l := line{
-			Schedule: v.Schedule, Paused: v.IsPaused(now), Words: inWords(v.Schedule), Next: nextOf(v.Schedule, now),
-		}
-		if v.Err != nil && !slices.Contains(d.Missing, v.Shard) {
-			d.Missing = append(d.Missing, v.Shard)
+	for _, v := range h.Schedules.States(ctx, list.Shown(d.Pager, found)) {
+		s := v.Schedule
+		l := line{Schedule: s, Paused: s.IsPaused(now), Words: inWords(s), Next: recurring.Next(s, now, 1)}
+		if v.Err != nil && !slices.Contains(d.Missing, s.Shard) {
+			d.Missing = append(d.Missing, s.Shard)
 		}
 		if v.Cursor != nil && len(v.Cursor.Last) > 0 {
 			l.Last = &v.Cursor.Last[len(v.Cursor.Last)-1]

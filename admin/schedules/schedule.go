@@ -1,7 +1,6 @@
 package schedules
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,10 +12,8 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/wakecall/wakecall/admin/page"
-	"github.com/wakecall/wakecall/internal/message"
 	"github.com/wakecall/wakecall/internal/queue/recurring"
 	"github.com/wakecall/wakecall/internal/registry"
-	"github.com/wakecall/wakecall/internal/schedule/calendar"
 	"github.com/wakecall/wakecall/internal/store"
 )
 
@@ -25,19 +22,11 @@ const scheduleEvery = 3 * time.Second
 // scheduleView is the part of a schedule's page that changes while it is open.
 type scheduleView struct {
 	*recurring.View
-	Paused   bool // now
-	Words    message.Message
-	Clocks   clocks
-	ZoneData string // the release of the time zones
-	Upcoming []moment
-	Last     []store.Occurrence // newest first
-	LeftOut  []leftOut          // nil: unknown
-}
-
-// leftOut is how many occurrences were left out for a reason.
-type leftOut struct {
-	Reason string
-	N      int
+	told
+	Paused  bool               // now
+	Last    []store.Occurrence // newest first
+	LeftOut map[string]int     // by reason
+	Reasons []string
 }
 
 // reasons are why occurrences are left out. Their texts are schedules.left_REASON and schedules.why_REASON.
@@ -48,25 +37,17 @@ func (h *Handler) view(ctx context.Context, name string) (*scheduleView, error) 
 	if err != nil {
 		return nil, err
 	}
-	d := &scheduleView{View: v, Paused: v.IsPaused(h.Now()), Words: inWords(v.Schedule), ZoneData: calendar.ZoneData(),
-		Upcoming: momentsOf(v.Schedule, v.Next)}
-	if rule, err := v.Rule(); err == nil {
-		d.Clocks = clocksOf(v.Schedule, rule, h.Now())
-	}
-	if v.Err != nil {
-		return d, nil
-	}
-	cursor := cmp.Or(v.Cursor, &store.Cursor{}) // there is none yet
-	d.Last = slices.Clone(cursor.Last)
-	slices.Reverse(d.Last)
-	for _, reason := range reasons {
-		d.LeftOut = append(d.LeftOut, leftOut{reason, cursor.LeftOut[reason]})
+	d := &scheduleView{View: v, Paused: v.IsPaused(h.Now()), Reasons: reasons}
+	d.told, _ = tell(v.Schedule, h.Now()) // of an invalid rule nothing
+	if v.Cursor != nil {
+		d.Last, d.LeftOut = slices.Clone(v.Cursor.Last), v.Cursor.LeftOut
+		slices.Reverse(d.Last)
 	}
 	return d, nil
 }
 
-func (h *Handler) schedulePage(c echo.Context, name string) error {
-	d, err := h.view(c.Request().Context(), name)
+func (h *Handler) schedulePage(c echo.Context, s *registry.Schedule) error {
+	d, err := h.view(c.Request().Context(), s.Name)
 	if err != nil {
 		return err
 	}
@@ -86,61 +67,61 @@ func (h *Handler) done(c echo.Context, name string, err error, key string, args 
 	return h.Pages.Redirect(c, h.Pages.Below("/schedules", name))
 }
 
-func (h *Handler) pause(c echo.Context, name string) error {
-	until, err := page.Minute(c.FormValue("until"), page.Zone(c))
-	if err != nil {
-		err = page.FieldError("until", "field.time", c.FormValue("until"))
-	} else {
-		_, err = h.Schedules.Pause(c.Request().Context(), page.Actor(c), name, until)
+func (h *Handler) pause(c echo.Context, s *registry.Schedule) error {
+	until, err := page.ReadForm(c).Minute("until", page.Zone(c))
+	if err == nil {
+		_, err = h.Schedules.Pause(c.Request().Context(), page.Actor(c), s.Name, until)
 	}
-	return h.done(c, name, err, "schedules.paused")
+	return h.done(c, s.Name, err, "schedules.paused")
 }
 
-func (h *Handler) resume(c echo.Context, name string) error {
-	_, err := h.Schedules.Resume(c.Request().Context(), page.Actor(c), name, c.FormValue("catch_up") != "")
-	return h.done(c, name, err, "schedules.resumed")
+func (h *Handler) resume(c echo.Context, s *registry.Schedule) error {
+	_, err := h.Schedules.Resume(c.Request().Context(), page.Actor(c), s.Name, c.FormValue("catch_up") != "")
+	return h.done(c, s.Name, err, "schedules.resumed")
 }
 
-func (h *Handler) remove(c echo.Context, name string) error {
-	if err := h.Schedules.Delete(c.Request().Context(), page.Actor(c), name); err != nil {
+func (h *Handler) remove(c echo.Context, s *registry.Schedule) error {
+	if err := h.Schedules.Delete(c.Request().Context(), page.Actor(c), s.Name); err != nil {
 		return err
 	}
-	h.Flashes.Add(c, "success", "schedules.deleted", name)
+	h.Flashes.Add(c, "success", "schedules.deleted", s.Name)
 	return h.Pages.Redirect(c, "/schedules")
 }
 
 // run pushes a job now, also when the browser leaves. The audit trail has its id, so it is written afterwards; while
 // its database is unavailable, nothing is run here.
-func (h *Handler) run(c echo.Context, name string) error {
+func (h *Handler) run(c echo.Context, s *registry.Schedule) error {
 	if !h.Registry.Up() {
 		return registry.ErrUnavailable
 	}
-	ctx := context.WithoutCancel(c.Request().Context())
-	job, err := h.Schedules.Run(ctx, name)
-	if err == nil {
-		err = h.note(ctx, page.Actor(c), "run", name, map[string]any{"job": nil}, map[string]any{"job": job.ID})
-	}
+	job, err := h.Schedules.Run(context.WithoutCancel(c.Request().Context()), s.Name)
 	if err != nil {
-		return h.done(c, name, h.refusal(name, err), "")
+		return h.done(c, s.Name, refusal(s, err), "")
 	}
-	return h.done(c, name, nil, "schedules.ran", job.ID)
+	err = h.note(c, "run", s.Name, map[string]any{"job": job.ID})
+	return h.done(c, s.Name, err, "schedules.ran", job.ID)
 }
 
 // refusal returns an error as one that the user can do something about, if it is.
-func (h *Handler) refusal(name string, err error) error {
-	if s := h.Registry.Snapshot().Schedules.Get(name); s != nil && errors.Is(err, recurring.ErrTopicOffline) {
+func refusal(s *registry.Schedule, err error) error {
+	if errors.Is(err, recurring.ErrTopicOffline) {
 		return page.FieldError("", "field.offline", s.Topic)
 	}
 	return err
 }
 
-// note writes an entry of the audit trail.
-func (h *Handler) note(ctx context.Context, actor, action, name string, before, after any) error {
-	err := h.Registry.Change(ctx, actor, action, "schedule/"+name, func(_ *gorm.DB, c *registry.Changed) error {
-		c.Before, c.After = before, after
+// note writes what was done to the audit trail, also when the browser leaves.
+func (h *Handler) note(c echo.Context, action, name string, did map[string]any) error {
+	ctx := context.WithoutCancel(c.Request().Context())
+	before := map[string]any{} // the trail shows what differs
+	for name := range did {
+		before[name] = nil
+	}
+	put := func(_ *gorm.DB, changed *registry.Changed) error {
+		changed.Before, changed.After = before, did
 		return nil
-	})
-	if err != nil {
+	}
+	if err := h.Registry.Change(ctx, page.Actor(c), action, "schedule/"+name, put); err != nil {
 		return fmt.Errorf("note %s of schedule %s: %w", action, name, err)
 	}
 	return nil

@@ -79,9 +79,11 @@ func TestAScheduleIsMadePausedRunAndDeleted(t *testing.T) {
 	if !fake.CaughtUp || fake.Runs != 1 {
 		t.Errorf("caught up: %v, runs: %d", fake.CaughtUp, fake.Runs)
 	}
-	s.Shows("/schedules/report/edit", "0 8 * * 1-5", `value="30s"`, `value="1h30m"`, "X-Team: ops", `<details class="card" open`)
-	_, body = s.Post("/schedules/report/edit", form("cron", "", "every", "90s")...)
-	has(t, body, "Schedule report was saved.", "every 1m 30s")
+	s.Shows("/schedules/report/edit", "0 8 * * 1-5", `value="30s"`, `value="1h30m0s"`, "X-Team: ops",
+		`<details class="card" open`)
+	_, body = s.Post("/schedules/report/edit", form("cron", "", "every", "3661s")...)
+	has(t, body, "Schedule report was saved.", "every 1h 1m")
+	s.Shows("/schedules/report/edit", `value="1h1m1s"`) // not rounded
 	_, body = s.Post("/schedules/report/delete")
 	has(t, body, "Schedule report was deleted.")
 
@@ -150,7 +152,7 @@ func TestARuleIsPreviewedWhileItIsTyped(t *testing.T) {
 		{"*/15 * * * *", "", "Europe/Berlin", "an hour that is repeated counts twice"},
 		{"* * * * *", "", "UTC", "every minute"},
 		{"5,35 * * * *", "", "UTC", "at minute 05, 35 of every hour"},
-		{"*/10 9-17 * * *", "", "UTC", "every 10 minutes of the hours 09–17, every day"},
+		{"*/10 9-17 * * *", "", "UTC", "every 10 minutes, in the hours 09 to 17, every day"},
 		{"30 6,18 1 */6 *", "", "UTC", "at 06:30, 18:30, on day 1 of the month, in January, July"},
 		{"0 */2 * * *", "", "UTC", "every 2 hours"},
 		{"@hourly", "", "UTC", "every hour"},
@@ -191,15 +193,16 @@ func TestAScheduleThatSomebodyElseChanged(t *testing.T) {
 	if status != http.StatusConflict {
 		t.Errorf("status %d", status)
 	}
-	has(t, body, "Somebody else changed this schedule", `value="0 7 * * *"`)
+	has(t, body, "Somebody else changed this schedule", `value="0 7 * * *"`, "&#34;0 9 * * *&#34;", "&#34;0 7 * * *&#34;")
 	if cron := fake.Registry.Snapshot().Schedules.Get("report").Cron; cron != "0 9 * * *" {
 		t.Errorf("the rule is %s", cron)
 	}
 	revision := regexp.MustCompile(`name="revision" value="(\d+)"`).FindStringSubmatch(body)
-	if _, body = s.Post("/schedules/report/edit", form("cron", "0 7 * * *", "revision", revision[1])...); !strings.Contains(
-		body, "was saved") {
-		t.Errorf("the second time:\n%s", body)
-	}
+	_, body = s.Post("/schedules/report/edit", form("cron", "0 7 * * *", "revision", revision[1])...)
+	has(t, body, "was saved")
+	s.Post("/schedules/report/pause")
+	_, body = s.Post("/schedules/report/edit", form("cron", "0 7 * * *", "revision", revision[1])...)
+	has(t, body, "was saved", ">paused</span>") // the form does not show the state
 }
 
 // TestAScheduleSaysWhatCameOfIt: the last occurrences with links to their jobs, what was left out and why, and that a
@@ -254,7 +257,7 @@ func TestABackfillIsShownBeforeItIsDone(t *testing.T) {
 	s.Shows("/schedules/report/backfill", "at most 1,000", "Show what would be pushed")
 	period := []string{"from", "2026-11-01T00:00", "to", "2026-11-04T00:00", "overlap", "allow"}
 	_, body := s.Post("/schedules/report/backfill", period...)
-	has(t, body, "2 jobs would be pushed", "1 job exists already.", "2026-11-03 00:00 &#43;00:00", "Push 2 jobs")
+	has(t, body, "3 occurrences", "2026-11-03 00:00 &#43;00:00", "Push 3 jobs")
 	if fake.Pushed != 0 {
 		t.Error("a dry run pushed jobs")
 	}
@@ -265,7 +268,8 @@ func TestABackfillIsShownBeforeItIsDone(t *testing.T) {
 	}
 	trail, err := s.Registry.Audit(t.Context(), registry.AuditFilter{Action: "backfill"})
 	if err != nil || len(trail) != 1 || trail[0].Object != "schedule/report" || trail[0].Actor != "user/ops" ||
-		string(trail[0].After) != `{"from":"2026-11-01T00:00:00Z","to":"2026-11-04T00:00:00Z","pushed":2,"existing":1}` {
+		string(trail[0].After) != `{"existing":1,"from":"2026-11-01T00:00:00Z","left_out":0,"pushed":2,`+
+			`"to":"2026-11-04T00:00:00Z"}` {
 		t.Errorf("the audit trail has %+v, %v", trail, err)
 	}
 	for _, wrong := range [][]string{

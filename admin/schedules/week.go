@@ -1,7 +1,7 @@
 package schedules
 
 import (
-	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -31,26 +31,26 @@ type week struct {
 	Of       int
 	Frequent int // schedules that are left out, because they have more than Most occurrences
 	Most     int
+	most     int // occurrences in an hour
 }
 
+// Heat returns the colour of an hour with n occurrences, from 1 to heats.
+func (w *week) Heat(n int) int { return (n*heats + w.most - 1) / w.most }
+
 type weekDay struct {
-	At      time.Time
-	Weekday string // key of its text
-	Date    string
-	Hours   [hoursOfADay]hour
+	time.Time
+	Hours [hoursOfADay]hour
 }
 
 // hour has the occurrences of an hour of local time.
 type hour struct {
-	Hour, N int
+	N       int
 	Busiest *minute
-	Heat    int // 0 to heats
 }
 
-// minute has the occurrences of a minute.
+// minute has the occurrences of a minute of local time.
 type minute struct {
 	At    time.Time
-	Local string
 	N     int
 	Names []string // the first ones
 }
@@ -60,30 +60,27 @@ func (m *minute) More() int { return m.N - len(m.Names) }
 
 // newWeek counts from the midnight before now on, in the zone of now.
 func newWeek(list []*registry.Schedule, now time.Time) *week {
-	start := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, now.Location())
-	w := &week{Most: weekMost, Of: len(list), Days: make([]weekDay, daysOfAWeek)}
+	w := &week{Most: weekMost, Of: len(list)}
+	for i := range daysOfAWeek {
+		midnight := time.Date(now.Year(), now.Month(), now.Day()+i, 0, 0, 0, 0, now.Location())
+		w.Days = append(w.Days, weekDay{Time: midnight})
+	}
 	minutes, began := map[int64]*minute{}, time.Now()
 	for _, s := range list {
 		if time.Since(began) > weekTime {
 			break
 		}
 		w.Counted++
-		w.count(s, start, minutes)
+		w.count(s, minutes)
 	}
-	w.fill(start, minutes)
+	w.fill(minutes)
 	return w
 }
 
-// count adds the occurrences of a schedule.
-func (w *week) count(s *registry.Schedule, start time.Time, minutes map[int64]*minute) {
-	rule, err := s.Rule()
-	after, end := start.Add(-time.Second), start.AddDate(0, 0, daysOfAWeek).Add(-time.Second)
-	if paused := s.IsPaused(start); err != nil || paused && s.PausedUntil.IsZero() {
-		return
-	} else if paused {
-		after = s.PausedUntil.Add(-time.Millisecond)
-	}
-	found := rule.Between(after, end, weekMost+1)
+// count adds the occurrences of a schedule to the minutes.
+func (w *week) count(s *registry.Schedule, minutes map[int64]*minute) {
+	start := w.Days[0].Time
+	found := occurrences(s, start, start.AddDate(0, 0, daysOfAWeek))
 	if len(found) > weekMost {
 		w.Frequent++
 		return
@@ -91,7 +88,7 @@ func (w *week) count(s *registry.Schedule, start time.Time, minutes map[int64]*m
 	for _, at := range found {
 		m := minutes[at.Unix()/60]
 		if m == nil {
-			m = &minute{At: at.Truncate(time.Minute)}
+			m = &minute{At: at.Truncate(time.Minute).In(start.Location())}
 			minutes[at.Unix()/60] = m
 		}
 		m.N++
@@ -101,48 +98,40 @@ func (w *week) count(s *registry.Schedule, start time.Time, minutes map[int64]*m
 	}
 }
 
-// fill puts the minutes into their hours.
-func (w *week) fill(start time.Time, minutes map[int64]*minute) {
-	index := map[string]int{}
-	for i := range w.Days {
-		day := &w.Days[i]
-		day.At = start.AddDate(0, 0, i)
-		day.Date = day.At.Format(time.DateOnly)
-		day.Weekday = weekdayKey(day.At)
-		index[day.Date] = i
-		for n := range day.Hours {
-			day.Hours[n].Hour = n
-		}
+// occurrences returns those in [from, until) that will be pushed, at most one more than are counted.
+func occurrences(s *registry.Schedule, from, until time.Time) []time.Time {
+	rule, err := s.Rule()
+	if err != nil || s.IsPaused(until) {
+		return nil
 	}
-	most := 0
-	for _, m := range minutes {
-		local := m.At.In(start.Location())
-		m.Local = local.Format("15:04")
-		h := &w.Days[index[local.Format(time.DateOnly)]].Hours[local.Hour()]
-		if h.N += m.N; h.Busiest == nil || m.N > h.Busiest.N || m.N == h.Busiest.N && m.At.Before(h.Busiest.At) {
+	if s.IsPaused(from) {
+		from = s.PausedUntil
+	}
+	return rule.Between(from.Add(-time.Millisecond), until.Add(-time.Millisecond), weekMost+1)
+}
+
+// fill puts the minutes into their hours, those with most occurrences first.
+func (w *week) fill(minutes map[int64]*minute) {
+	days := map[int]*weekDay{}
+	for i := range w.Days {
+		days[w.Days[i].Day()] = &w.Days[i]
+	}
+	for _, m := range slices.SortedFunc(maps.Values(minutes), busierFirst) {
+		h := &days[m.At.Day()].Hours[m.At.Hour()]
+		h.N += m.N
+		w.most = max(w.most, h.N)
+		if h.Busiest == nil {
 			h.Busiest = m
 		}
-		most = max(most, h.N)
-		if m.N > 1 {
+		if m.N > 1 && len(w.Busiest) < busiestListed {
 			w.Busiest = append(w.Busiest, m)
 		}
 	}
-	for i := range w.Days {
-		for n := range w.Days[i].Hours {
-			h := &w.Days[i].Hours[n]
-			h.Heat = (h.N*heats + most - 1) / max(most, 1)
-		}
-	}
-	slices.SortFunc(w.Busiest, func(a, b *minute) int {
-		if a.N != b.N {
-			return b.N - a.N
-		}
-		return a.At.Compare(b.At)
-	})
-	w.Busiest = w.Busiest[:min(len(w.Busiest), busiestListed)]
 }
 
-// weekdayKey returns the key of the text of a day: 1 is Monday, 7 Sunday.
-func weekdayKey(at time.Time) string {
-	return fmt.Sprint("schedules.weekday_", (int(at.Weekday())+daysOfAWeek-1)%daysOfAWeek+1)
+func busierFirst(a, b *minute) int {
+	if a.N != b.N {
+		return b.N - a.N
+	}
+	return a.At.Compare(b.At)
 }

@@ -7,12 +7,74 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/message"
+	"github.com/wakecall/wakecall/internal/queue/recurring"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/schedule/calendar"
 )
 
-// timesListed is how many times of a day are listed one by one.
-const timesListed = 6
+// told is what is said about a schedule's rule.
+type told struct {
+	Words    message.Message
+	Upcoming []time.Time // by the clocks of Zone
+	Zone     string
+	ZoneData string    // the release of the time zones
+	Clocks   string    // what a change of clocks means: key of its text
+	Change   time.Time // the next one; zero: there is none
+}
+
+const upcoming = 5
+
+func tell(s *registry.Schedule, now time.Time) (told, error) {
+	rule, err := s.Rule()
+	if err != nil {
+		return told{}, err
+	}
+	zone := zoneOf(s)
+	d := told{Words: inWords(s), Zone: zone.String(), ZoneData: calendar.ZoneData(),
+		Upcoming: inZone(zone, recurring.Next(s, now, upcoming))}
+	if s.Cron == "" {
+		d.Clocks = "schedules.clocks_every"
+		return d, nil
+	}
+	d.Change = changeAfter(now.In(zone))
+	switch {
+	case d.Change.IsZero():
+		d.Clocks = "schedules.clocks_none"
+	case rule.WallClock():
+		d.Clocks = "schedules.clocks_wall"
+	default:
+		d.Clocks = "schedules.clocks_real"
+	}
+	return d, nil
+}
+
+func zoneOf(s *registry.Schedule) *time.Location {
+	zone, err := calendar.Zone(s.TimeZone)
+	if err != nil {
+		return time.UTC
+	}
+	return zone
+}
+
+func inZone(zone *time.Location, list []time.Time) (local []time.Time) {
+	for _, at := range list {
+		local = append(local, at.In(zone))
+	}
+	return local
+}
+
+// changeAfter returns the next change of a zone's clocks, at most a year ahead; zero: there is none.
+func changeAfter(now time.Time) time.Time {
+	_, offset := now.Zone()
+	for days := range 366 {
+		at := now.AddDate(0, 0, days+1)
+		if _, changed := at.Zone(); changed != offset {
+			change, _ := at.ZoneBounds()
+			return change
+		}
+	}
+	return time.Time{}
+}
 
 // inWords says when a schedule's occurrences are. It is zero for an invalid rule.
 func inWords(s *registry.Schedule) message.Message {
@@ -25,198 +87,110 @@ func inWords(s *registry.Schedule) message.Message {
 		return message.New("schedules.every", s.Every)
 	}
 	words := timesOf(&f)
-	if days := daysOf(&f); !days.IsZero() {
+	if days := daysOf(&f); days != nil {
 		words = message.New("schedules.w_days", words, days)
 	}
 	if len(f.Months) > 0 {
-		words = message.New("schedules.w_months", words, listed("schedules.month_", f.Months))
+		month := func(n int) any { return message.New("schedules.month_" + time.Month(n).String()) }
+		words = message.New("schedules.w_months", words, listed(f.Months, month))
 	}
 	return words
 }
 
+const (
+	minutesOfAnHour = 60
+	timesListed     = 6 // of a day, one by one
+)
+
 // timesOf says at which times of a day they are.
 func timesOf(f *calendar.Fields) message.Message {
-	step, hours := stepOf(f.Minutes, minutesOfAnHour), stepOf(f.Hours, hoursOfADay)
-	minutes := message.New("schedules.w_minutes", step)
+	minutes, hours := stepOf(f.Minutes, minutesOfAnHour), stepOf(f.Hours, hoursOfADay)
+	times := len(f.Minutes) * len(f.Hours)
 	switch {
-	case len(f.Minutes) == 0:
-		minutes = message.New("schedules.w_minute")
-	case step == 0:
-		minutes = message.New("schedules.w_at_minute", ranges(f.Minutes, "%02d"))
+	case hours > 0 && slices.Equal(f.Minutes, []int{0}):
+		return message.New("schedules.w_hours", hours)
+	case times > 0 && times <= timesListed:
+		return message.New("schedules.w_at", dayTimes(f))
 	}
-	onTheHour := slices.Equal(f.Minutes, []int{0})
-	switch {
-	case len(f.Hours) == 0 && onTheHour:
-		return message.New("schedules.w_hourly")
-	case hours > 0 && onTheHour:
-		return message.New("schedules.w_every_hours", hours)
-	case len(f.Hours) == 0 && len(f.Minutes) > 0 && step == 0:
-		return message.New("schedules.w_every_hour", minutes)
-	case len(f.Hours) == 0:
-		return minutes
-	case len(f.Minutes) == 0 || len(f.Minutes)*len(f.Hours) > timesListed:
-		return message.New("schedules.w_hours", minutes, ranges(f.Hours, "%02d"))
+	words := message.New("schedules.w_minutes", minutes)
+	if minutes == 0 {
+		words = message.New("schedules.w_at_minute", listed(f.Minutes, twoDigits))
 	}
+	if len(f.Hours) > 0 {
+		words = message.New("schedules.w_of_hours", words, listed(f.Hours, twoDigits))
+	}
+	return words
+}
+
+func twoDigits(n int) any { return fmt.Sprintf("%02d", n) }
+
+// dayTimes writes each time of a day: 08:00, 20:00.
+func dayTimes(f *calendar.Fields) string {
 	var times []string
 	for _, hour := range f.Hours {
 		for _, minute := range f.Minutes {
 			times = append(times, fmt.Sprintf("%02d:%02d", hour, minute))
 		}
 	}
-	return message.New("schedules.w_at", strings.Join(times, ", "))
+	return strings.Join(times, ", ")
 }
 
-const minutesOfAnHour = 60
-
-// stepOf returns n if the values are every n-th one of 0 to size-1, and otherwise 0.
+// stepOf returns n if the values are every n-th one of 0 to size-1, and otherwise 0. No values are all.
 func stepOf(values []int, size int) int {
-	if len(values) < 2 || values[1] == 0 || len(values)*values[1] != size {
+	if len(values) == 0 {
+		return 1
+	}
+	step := size / len(values)
+	if len(values) == 1 || len(values)*step != size {
 		return 0
 	}
 	for i, v := range values {
-		if v != i*values[1] {
+		if v != i*step {
 			return 0
 		}
 	}
-	return values[1]
+	return step
 }
 
-// daysOf says on which days they are; zero: on all, which goes without saying for more than one a day.
-func daysOf(f *calendar.Fields) message.Message {
-	weekdays := listed("schedules.weekday_", f.Weekdays)
+// daysOf says on which days they are; nil: on all, which goes without saying for more than one a day.
+func daysOf(f *calendar.Fields) any {
+	days := listed(f.Days, func(n int) any { return n })
+	weekdays := f.Weekdays
+	if len(weekdays) > 0 && weekdays[0] == 0 { // Sunday is the last
+		weekdays = append(weekdays[1:], daysOfAWeek)
+	}
+	named := listed(weekdays, func(n int) any {
+		return message.New("schedules.weekday_" + time.Weekday(n%daysOfAWeek).String())
+	})
 	switch {
-	case len(f.Days) > 0 && len(f.Weekdays) > 0 && f.EitherDay:
-		return message.New("schedules.w_either_day", ranges(f.Days, "%d"), weekdays)
-	case len(f.Days) > 0 && len(f.Weekdays) > 0:
-		return message.New("schedules.w_both_days", ranges(f.Days, "%d"), weekdays)
-	case len(f.Days) > 0:
-		return message.New("schedules.w_day", ranges(f.Days, "%d"))
-	case len(f.Weekdays) > 0:
-		return message.New("schedules.w_weekday", weekdays)
-	case len(f.Hours) > 0 && stepOf(f.Hours, hoursOfADay) == 0:
+	case days != nil && named != nil && f.EitherDay:
+		return message.New("schedules.w_either_day", days, named)
+	case days != nil && named != nil:
+		return message.New("schedules.w_both_days", days, named)
+	case days != nil:
+		return message.New("schedules.w_day", days)
+	case named == nil && stepOf(f.Hours, hoursOfADay) == 0:
 		return message.New("schedules.w_every_day")
 	}
-	return message.Message{}
+	return named
 }
 
-// runs splits ascending numbers where one is left out.
-func runs(numbers []int) (list [][]int) {
-	for i, n := range numbers {
-		if i == 0 || n != numbers[i-1]+1 {
-			list = append(list, nil)
+// listed names ascending numbers; three or more in a row by the first and the last. It is nil for none.
+func listed(numbers []int, name func(int) any) (all any) {
+	for len(numbers) > 0 {
+		part, run := name(numbers[0]), 1
+		for run < len(numbers) && numbers[run] == numbers[0]+run {
+			run++
 		}
-		list[len(list)-1] = append(list[len(list)-1], n)
-	}
-	return list
-}
-
-// ranges writes numbers as 1–5, 8.
-func ranges(numbers []int, form string) string {
-	var parts []string
-	for _, run := range runs(numbers) {
-		text := fmt.Sprintf(form, run[0])
-		switch len(run) {
-		case 1:
-		case 2:
-			text += ", " + fmt.Sprintf(form, run[1])
-		default:
-			text += "–" + fmt.Sprintf(form, run[len(run)-1])
-		}
-		parts = append(parts, text)
-	}
-	return strings.Join(parts, ", ")
-}
-
-// listed names numbers, such as days of the week. Sunday is the last of these.
-func listed(key string, numbers []int) (all message.Message) {
-	if key == "schedules.weekday_" && len(numbers) > 0 && numbers[0] == 0 {
-		numbers = append(slices.Clone(numbers[1:]), 7)
-	}
-	named := func(n int) message.Message { return message.New(fmt.Sprint(key, n)) }
-	for _, run := range runs(numbers) {
-		part := named(run[0])
-		switch len(run) {
-		case 1:
-		case 2:
-			part = message.New("schedules.w_list", part, named(run[1]))
-		default:
-			part = message.New("schedules.w_range", part, named(run[len(run)-1]))
-		}
-		if all.IsZero() {
-			all = part
+		if run > 2 {
+			part = message.New("schedules.w_range", part, name(numbers[run-1]))
 		} else {
-			all = message.New("schedules.w_list", all, part)
+			run = 1
 		}
+		if all != nil {
+			part = message.New("schedules.w_list", all, part)
+		}
+		all, numbers = part, numbers[run:]
 	}
 	return all
-}
-
-// clocks says what a change of the zone's clocks means for a rule.
-type clocks struct {
-	Says message.Message
-	Next time.Time // the next change; zero: the zone has none
-}
-
-func clocksOf(s *registry.Schedule, rule *calendar.Rule, now time.Time) clocks {
-	if s.Cron == "" {
-		return clocks{Says: message.New("schedules.clocks_every")}
-	}
-	zone, err := calendar.Zone(s.TimeZone)
-	if err != nil {
-		return clocks{}
-	}
-	change := changeAfter(now.In(zone))
-	switch {
-	case change.IsZero():
-		return clocks{Says: message.New("schedules.clocks_none", zone.String())}
-	case rule.WallClock():
-		return clocks{message.New("schedules.clocks_wall"), change}
-	}
-	return clocks{message.New("schedules.clocks_real"), change}
-}
-
-// changesRead is how many periods of a zone are read to find its next change: some have no change at their end.
-const changesRead = 8
-
-// changeAfter returns the next change of a zone's clocks; zero: there is none.
-func changeAfter(now time.Time) time.Time {
-	_, offset := now.Zone()
-	for at, n := now, 0; n < changesRead; n++ {
-		_, end := at.ZoneBounds()
-		if end.IsZero() {
-			break
-		}
-		if !end.After(at) {
-			end = at.AddDate(0, 0, 1)
-		}
-		if _, now := end.Zone(); now != offset {
-			return end
-		}
-		at = end
-	}
-	return time.Time{}
-}
-
-// moment is an instant, and how clocks in the schedule's zone show it.
-type moment struct {
-	At      time.Time
-	Weekday string // key of its text
-	Local   string
-}
-
-func momentsOf(s *registry.Schedule, list []time.Time) []moment {
-	zone, err := calendar.Zone(s.TimeZone)
-	if err != nil {
-		zone = time.UTC
-	}
-	moments := make([]moment, len(list))
-	for i, at := range list {
-		local := at.In(zone)
-		form := "2006-01-02 15:04 -07:00"
-		if local.Second() != 0 {
-			form = "2006-01-02 15:04:05 -07:00"
-		}
-		moments[i] = moment{at, weekdayKey(local), local.Format(form)}
-	}
-	return moments
 }

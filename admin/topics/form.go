@@ -18,12 +18,10 @@ import (
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
-// topicForm is a topic as typed: texts by the API's field names, so that a wrong value can be shown again. It also has
-// sign, which requests a signing secret for a new topic, and etag, the ETag of the topic when its form was opened.
-type topicForm map[string]string
-
+// A topic's form also has sign, which requests a signing secret for a new topic, and etag, the ETag of the topic when
+// its form was opened.
 type topicFormData struct {
-	Form    topicForm
+	Form    page.Form
 	Errors  map[string]string
 	New     bool
 	Retry   []retryStep
@@ -34,7 +32,7 @@ type topicFormData struct {
 
 	Deliveries, Expiries, Dialects []string
 
-	Conflicts []conflict // somebody else has changed the topic since the form was opened
+	Conflicts []page.Conflict // somebody else has changed the topic since the form was opened
 }
 
 // advanced are the fields that few topics need, by the card of the form that has them.
@@ -49,62 +47,19 @@ func (d topicFormData) Open(card string) bool {
 	blank := registry.NewTopic("")
 	usual := formOf(&blank)
 	return slices.ContainsFunc(advanced[card], func(name string) bool {
-		changed := func(c conflict) bool { return c.Field == name }
-		return d.Form[name] != usual[name] || d.Errors[name] != "" || slices.ContainsFunc(d.Conflicts, changed)
+		return d.Form.Differs(name, usual, d.Errors, d.Conflicts)
 	})
 }
 
-// conflict is a field whose typed value differs from one that somebody else has saved in the meantime.
-type conflict struct{ Field, Theirs, Yours string }
-
-func conflicts(theirs, yours *registry.Topic) (list []conflict) {
-	a, b := theirs.Fields(), yours.Fields()
-	for _, field := range registry.DifferingFields(theirs, yours) {
-		list = append(list, conflict{field, string(a[field]), string(b[field])})
-	}
-	return list
-}
-
-func formOf(t *registry.Topic) topicForm {
-	f := topicForm{"etag": t.ETag()}
-	for name, value := range t.Fields() {
-		f[name] = typed(value)
-	}
+func formOf(t *registry.Topic) page.Form {
+	f := page.Typed(t.Fields())
+	f["etag"] = t.ETag()
 	return f
 }
 
-// typed formats a value of a topic's JSON for the form: a list separated by spaces, a table as lines.
-func typed(value json.RawMessage) string {
-	var text string
-	var list []string
-	var table map[string]string
-	switch {
-	case json.Unmarshal(value, &text) == nil:
-		return text
-	case json.Unmarshal(value, &list) == nil:
-		return strings.Join(list, " ")
-	case json.Unmarshal(value, &table) == nil:
-		for _, name := range page.SortedKeys(table) {
-			list = append(list, name+": "+table[name])
-		}
-		return strings.Join(list, "\n")
-	}
-	return string(value) // a number
-}
-
-func readTopicForm(c echo.Context) topicForm {
-	params, _ := c.FormParams() // of a malformed request, the fields that could be read
-	f := topicForm{}
-	for name := range params {
-		f[name] = strings.TrimSpace(params.Get(name))
-	}
-	f["headers"] = params.Get("headers")
-	return f
-}
-
-// topic decodes and validates the form with the code that reads the API's topics. state stays as it is.
-func (f topicForm) topic(state registry.TopicState) (*registry.Topic, error) {
-	headers, err := f.headers()
+// topicOf decodes and validates a form with the code that reads the API's topics. state stays as it is.
+func topicOf(f page.Form, state registry.TopicState) (*registry.Topic, error) {
+	headers, err := f.Headers()
 	errs := []error{err}
 	fields := map[string]any{
 		"emails": splitList(f["emails"]), "retry": splitList(f["retry"]), "headers": headers, "state": string(state),
@@ -138,26 +93,6 @@ func splitList(s string) []string {
 	return append([]string{}, page.Words(s)...)
 }
 
-// headers parses one header per line. It rejects values that would not be stored as typed.
-func (f topicForm) headers() (map[string]string, error) {
-	headers := map[string]string{}
-	for line := range strings.Lines(f["headers"]) {
-		if line = strings.TrimSpace(line); line == "" {
-			continue
-		}
-		name, value, ok := strings.Cut(line, ":")
-		name = strings.TrimSpace(name)
-		if !ok {
-			return headers, page.FieldError("headers", "field.header_colon", line)
-		}
-		if _, ok := headers[name]; ok {
-			return headers, page.FieldError("headers", "field.header_twice", name)
-		}
-		headers[name] = strings.TrimSpace(value)
-	}
-	return headers, nil
-}
-
 func (h *Handler) formPage(c echo.Context, status int, d topicFormData) error {
 	d.Methods, d.Types, d.Levels = []string{"POST", "PUT", "GET"}, []string{"json", "form"}, []string{"high", "normal",
 		"low"}
@@ -182,8 +117,8 @@ func (h *Handler) newTopicPage(c echo.Context) error {
 }
 
 func (h *Handler) createTopic(c echo.Context) error {
-	f := readTopicForm(c)
-	t, err := f.topic(registry.TopicActive)
+	f := page.ReadForm(c)
+	t, err := topicOf(f, registry.TopicActive)
 	if h.Registry.Snapshot().Topics.Get(f["name"]) != nil {
 		err = errors.Join(page.FieldError("name", "topic.name_taken", f["name"]), err)
 	}
@@ -227,9 +162,9 @@ func (h *Handler) editTopicPage(c echo.Context, t *registry.Topic) error {
 }
 
 func (h *Handler) saveTopic(c echo.Context, was *registry.Topic) error {
-	f := readTopicForm(c)
+	f := page.ReadForm(c)
 	f["name"] = was.Name
-	t, err := f.topic(was.State)
+	t, err := topicOf(f, was.State)
 	if err == nil {
 		var unchanged []registry.Condition
 		if f["etag"] != "" {
@@ -248,14 +183,14 @@ func (h *Handler) saveTopic(c echo.Context, was *registry.Topic) error {
 }
 
 // conflictPage shows both versions. Saving again overwrites the version shown.
-func (h *Handler) conflictPage(c echo.Context, f topicForm, yours *registry.Topic) error {
+func (h *Handler) conflictPage(c echo.Context, f page.Form, yours *registry.Topic) error {
 	h.Registry.Refresh(c.Request().Context()) // another host's change may not be known here yet
 	theirs, err := page.TopicOf(c, h.Registry)
 	if err != nil {
 		return err
 	}
 	f["etag"] = theirs.ETag()
-	list := conflicts(theirs, yours)
+	list := page.Conflicts(registry.DifferingFields(theirs, yours), theirs.Fields(), yours.Fields())
 	if len(list) == 0 { // only a secret differs, which the form does not show
 		_, err := h.Editor.PutTopic(c.Request().Context(), page.Actor(c), *yours, registry.IfMatch(f["etag"]))
 		if err != nil {

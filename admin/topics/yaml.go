@@ -31,32 +31,27 @@ func (h *Handler) exportTopics(c echo.Context) error {
 		names = []string{one}
 	}
 	var b bytes.Buffer
+	var failed error
+	add := func(text []byte, err error) {
+		failed = errors.Join(failed, err)
+		b.WriteString("---\n")
+		b.Write(text)
+	}
 	for _, name := range names {
 		t := snapshot.Topics.Get(name)
 		if t == nil {
 			return fmt.Errorf("%.80q: %w", name, registry.ErrNoTopic)
 		}
-		public, err := json.Marshal(t.Public())
-		if err != nil {
-			return fmt.Errorf("export topic %s: %w", name, err)
-		}
-		text, err := topicfile.Format(public)
-		if err != nil {
-			return fmt.Errorf("export topic %s: %w", name, err)
-		}
-		b.WriteString("---\n")
-		b.Write(text)
+		public, _ := json.Marshal(t.Public()) // cannot fail: JSON can represent every value
+		add(topicfile.Format(public))
 	}
-	for _, schedule := range snapshot.Schedules.All() {
-		if one != "" && schedule.Topic != one {
-			continue
+	for _, s := range snapshot.Schedules.All() {
+		if one == "" || s.Topic == one {
+			add(topicfile.FormatSchedule(s))
 		}
-		text, err := topicfile.FormatSchedule(schedule)
-		if err != nil {
-			return fmt.Errorf("export schedule %s: %w", schedule.Name, err)
-		}
-		b.WriteString("---\n")
-		b.Write(text)
+	}
+	if failed != nil {
+		return fmt.Errorf("export topics: %w", failed)
 	}
 	c.Response().Header().Set(echo.HeaderContentDisposition, `attachment; filename="topics.yaml"`)
 	return c.Blob(http.StatusOK, "application/yaml", b.Bytes())
@@ -98,8 +93,8 @@ func (h *Handler) importTopics(c echo.Context) error {
 // importSchedules stores schedules one by one, until one is refused.
 func (h *Handler) importSchedules(c echo.Context, schedules []topicfile.Schedule) error {
 	for _, s := range schedules {
-		_, _, err := h.Schedules.Put(c.Request().Context(), page.Actor(c), *s.Schedule,
-			func(*registry.Schedule) error { return nil })
+		always := func(*registry.Schedule) error { return nil }
+		_, _, err := h.Schedules.Put(c.Request().Context(), page.Actor(c), *s.Schedule, always)
 		if page.ProblemOf(err).Status == http.StatusServiceUnavailable {
 			return fmt.Errorf("schedule %s: %w", s.Name, err)
 		}

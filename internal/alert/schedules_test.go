@@ -3,6 +3,7 @@ package alert
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -26,9 +27,11 @@ func (s *timetable) states(_ context.Context, list []*registry.Schedule) []recur
 	s.reads++
 	views := make([]recurring.View, len(list))
 	for i, def := range list {
-		views[i] = recurring.View{Schedule: def, Cursor: s.known[def.Name], Err: s.away}
-		if s.away != nil {
-			views[i].Cursor = nil
+		views[i] = recurring.View{Schedule: def, Err: s.away}
+		if s.away == nil {
+			c := *s.known[def.Name]
+			c.LeftOut = maps.Clone(c.LeftOut)
+			views[i].Cursor = &c
 		}
 	}
 	return views
@@ -138,7 +141,7 @@ func TestAScheduleWhoseJobsDieIsFound(t *testing.T) {
 			t.Errorf("found %+v", list)
 		}
 		c.Last = append(c.Last, store.Occurrence{State: store.Dead})
-		time.Sleep(schedulesSeldom)
+		time.Sleep(schedulesEvery)
 		if list := round(t); len(list) != 1 || list[0].Kind != "schedule_dead" || list[0].N != 1 ||
 			list[0].Text.Error() != "report" {
 			t.Errorf("found %+v", list)
@@ -162,7 +165,7 @@ func TestLateOccurrencesThatWereLeftOutAreFound(t *testing.T) {
 		c.LeftOut["late"] = 7
 		round(t)
 		c.LeftOut["late"], c.LeftOut["overlap"] = 9, 4
-		time.Sleep(schedulesSeldom)
+		time.Sleep(schedulesEvery)
 		list := round(t)
 		if len(list) != 1 || list[0].Kind != "schedule_left_out" || list[0].Severity != Info || list[0].Of != 2 {
 			t.Fatalf("found %+v", list)
@@ -174,8 +177,8 @@ func TestLateOccurrencesThatWereLeftOutAreFound(t *testing.T) {
 	})
 }
 
-// TestSchedulesAreReadSeldom: every 30 seconds those that may have changed, the others every five minutes.
-func TestSchedulesAreReadSeldom(t *testing.T) {
+// TestSchedulesAreReadEveryMinute, and those that were deleted are forgotten.
+func TestSchedulesAreReadEveryMinute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, watch, round := newTimetable()
@@ -188,19 +191,8 @@ func TestSchedulesAreReadSeldom(t *testing.T) {
 			}
 			time.Sleep(defaultEvery)
 		}
-		if s.reads != 3 {
+		if s.reads != 2 {
 			t.Errorf("they were read %d times", s.reads)
-		}
-		daily := everyMinute("daily")
-		daily.Cron = "@yearly"
-		s.all = registry.Table[*registry.Schedule]{}
-		s.add(daily)
-		for range 13 {
-			time.Sleep(defaultEvery)
-			round(t)
-		}
-		if s.reads != 4 {
-			t.Errorf("one without an occurrence was read %d times", s.reads-3)
 		}
 		s.all = registry.Table[*registry.Schedule]{}
 		time.Sleep(schedulesEvery)
