@@ -251,9 +251,13 @@ func (e *edit) store(tx *gorm.DB, actor string) error {
 func sameTopic(t, was *Topic) bool {
 	next := *t
 	next.UpdatedAt = was.UpdatedAt
-	a, errA := next.spec()
-	b, errB := was.spec()
-	return errA == nil && errB == nil && bytes.Equal(a, b)
+	return sameSpec(&next, was)
+}
+
+func sameSpec[T interface{ spec() ([]byte, error) }](a, b T) bool {
+	specA, errA := a.spec()
+	specB, errB := b.spec()
+	return errA == nil && errB == nil && bytes.Equal(specA, specB)
 }
 
 // DeleteTopic deletes a topic, and with force the schedules that use it. Errors: ErrNoTopic, ErrChanged,
@@ -274,7 +278,7 @@ func (r *Registry) DeleteTopic(
 		if err := checkConditions(name, was, conditions); err != nil {
 			return nil, err
 		}
-		schedules, err := deleteSchedulesOf(tx, name, force)
+		schedules, err := r.deleteSchedulesOf(tx, name, force)
 		if err != nil {
 			return nil, err
 		}
