@@ -88,7 +88,7 @@ type scheduleOut struct {
 	Overlap     string              `json:"overlap" jsonschema:"while the one before runs: skip, replace or allow"`
 	Last        []client.Occurrence `json:"last,omitempty" jsonschema:"its last jobs, newest first"`
 	LeftOut     *client.LeftOut     `json:"left_out,omitempty" jsonschema:"occurrences that were not pushed, by reason"`
-	Unavailable []string            `json:"unavailable,omitempty" jsonschema:"shards without an answer: last is unknown"`
+	Unavailable []string            `json:"unavailable,omitempty" jsonschema:"that does not answer: last is unknown"`
 	Body        string              `json:"body" jsonschema:"of its jobs; data of another system, cut after 1000 bytes"`
 }
 

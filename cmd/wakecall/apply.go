@@ -142,8 +142,8 @@ func (ap *apply) compareTopics(ctx context.Context, wanted []topicfile.Topic) (c
 	return compare(wanted, current, topicDiffers, func(name string) change { return change{Topic: name} }, ap.prune)
 }
 
-// compare returns what has to be done for the topics or schedules in the files, and with prune which of the current ones
-// are deleted: those that are in no file, if the files have any.
+// compare returns what has to be done for the topics or schedules in the files, and with prune which of the current
+// ones are deleted: those that are in no file, if the files have any.
 func compare[T, C any](
 	wanted []topicfile.Object[T], current map[string]C, differ func(topicfile.Object[T], C) ([]string, error),
 	named func(name string) change, prune bool,
@@ -230,8 +230,8 @@ func (b *batch) send(ctx context.Context) error {
 	return err
 }
 
-// topicDiffers returns the fields in which the server's topic differs from the file's. Secrets in a file always count as
-// different, because the API does not show the server's.
+// topicDiffers returns the fields in which the server's topic differs from the file's. Secrets in a file always count
+// as different, because the API does not show the server's.
 func topicDiffers(w topicfile.Topic, t client.Topic) ([]string, error) {
 	current, err := asStored("topic", w.Name, t, registry.DecodeTopic)
 	if err != nil {

@@ -103,10 +103,6 @@ func scheduleYAML(w io.Writer, s *client.Schedule) error {
 }
 
 func scheduleFields(w io.Writer, s *client.Schedule, now time.Time) error {
-	left := client.LeftOut{}
-	if s.LeftOut != nil {
-		left = *s.LeftOut
-	}
 	shard := s.Shard
 	if len(s.Unavailable) > 0 {
 		shard += " (does not answer: its last jobs and what was left out are unknown)"
@@ -115,7 +111,8 @@ func scheduleFields(w io.Writer, s *client.Schedule, now time.Time) error {
 		"starts", describe.InstantOf(s.StartAt, now), "ends", describe.InstantOf(s.EndAt, now), "state", s.State,
 		"until", describe.InstantOf(s.PausedUntil, now), "jitter", unlessNone(s.Jitter), "missed", s.Missed,
 		"max late", unlessNone(s.MaxLate), "overlap", s.Overlap, "priority", s.Priority,
-		"body", printable.Clip(string(s.Body), clipAt), "shard", shard, "left out", leftOutText(left))
+		"body", printable.Clip(string(s.Body), clipAt), "shard", shard,
+		"left out", leftOutText(cmp.Or(s.LeftOut, &client.LeftOut{})))
 	next := func(at time.Time) []string { return []string{describe.Instant(at, now)} }
 	last := func(o client.Occurrence) []string {
 		return []string{describe.Instant(o.ScheduledFor, now), o.State, o.ID}
@@ -141,7 +138,7 @@ func unlessNone(d client.Duration) string {
 }
 
 // leftOutText returns the numbers above zero with their reasons.
-func leftOutText(n client.LeftOut) string {
+func leftOutText(n *client.LeftOut) string {
 	var parts []string
 	for _, one := range []struct {
 		count  int64

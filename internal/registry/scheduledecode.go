@@ -3,8 +3,6 @@ package registry
 import (
 	"encoding/json"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // DecodeSchedule decodes a schedule from JSON on top of the defaults. A null field counts as missing, but for the body.
@@ -50,11 +48,7 @@ var toldOfSchedules = []string{"shard", "created_at", "updated_at", "next", "las
 func instant(to *time.Time) func([]byte) error {
 	return func(b []byte) error {
 		text := string(b)
-		if jsontext.Value(b).Kind() == '"' {
-			if err := json.Unmarshal(b, &text); err != nil {
-				return err
-			}
-		}
+		_ = json.Unmarshal(b, &text) // a number stays as it is
 		at, err := ParseInstant(text)
 		*to = at.UTC()
 		return err

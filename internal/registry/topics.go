@@ -42,8 +42,8 @@ func fieldsOf(v any, without ...string) (fields map[string]json.RawMessage) {
 	return fields
 }
 
-// DifferingFields returns the names of the fields in which two topics, or two schedules, differ, sorted. It compares the
-// values, not how they are written.
+// DifferingFields returns the names of the fields in which two topics, or two schedules, differ, sorted. It compares
+// the values, not how they are written.
 func DifferingFields[T interface {
 	Fields() map[string]json.RawMessage
 }](a, b T) (names []string) {
