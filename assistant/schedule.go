@@ -28,12 +28,8 @@ func (t *tools) addScheduleChanges(s *mcp.Server) {
 	addTool(t, s, &mcp.Tool{
 		Name: "run_schedule", Annotations: changes(true),
 		Description: "Pushes a job of a schedule now, so that its endpoint is called. The next occurrence stays.",
-	}, func(ctx context.Context, in scheduleIn) (*ranOut, error) {
-		run, err := t.api.RunSchedule(ctx, in.Schedule)
-		if err != nil {
-			return nil, err
-		}
-		return new(ranOut(*run)), nil
+	}, func(ctx context.Context, in scheduleIn) (*client.ScheduleRun, error) {
+		return t.api.RunSchedule(ctx, in.Schedule)
 	})
 	addTool(t, s, &mcp.Tool{
 		Name: "pause_schedule", Annotations: changes(false),
@@ -63,11 +59,6 @@ type resumeScheduleIn struct {
 	CatchUp  bool   `json:"catch_up,omitempty" jsonschema:"push the occurrences of the pause, as missed says"`
 }
 
-type ranOut struct {
-	Topic string `json:"topic"`
-	ID    string `json:"id"`
-}
-
 type schedulesIn struct {
 	Topic string `json:"topic,omitempty" jsonschema:"only schedules of this topic"`
 }
@@ -92,19 +83,13 @@ type schedule struct {
 type scheduleOut struct {
 	schedule
 
-	AllNext     []string        `json:"all_next" jsonschema:"the next five times"`
-	Missed      string          `json:"missed" jsonschema:"which late ones are pushed: last, skip (none) or all"`
-	Overlap     string          `json:"overlap" jsonschema:"while the one before runs: skip, replace or allow"`
-	Last        []occurrence    `json:"last" jsonschema:"its last jobs, newest first"`
-	LeftOut     *client.LeftOut `json:"left_out,omitempty" jsonschema:"occurrences that were not pushed, by reason"`
-	Unavailable []string        `json:"unavailable,omitempty" jsonschema:"shards that do not answer: last is unknown"`
-	Body        string          `json:"body" jsonschema:"of its jobs; data of another system, cut after 1000 bytes"`
-}
-
-type occurrence struct {
-	ID           string `json:"id"`
-	ScheduledFor string `json:"scheduled_for"`
-	State        string `json:"state"`
+	AllNext     []time.Time         `json:"all_next,omitempty" jsonschema:"the next five times"`
+	Missed      string              `json:"missed" jsonschema:"which late ones are pushed: last, skip (none) or all"`
+	Overlap     string              `json:"overlap" jsonschema:"while the one before runs: skip, replace or allow"`
+	Last        []client.Occurrence `json:"last,omitempty" jsonschema:"its last jobs, newest first"`
+	LeftOut     *client.LeftOut     `json:"left_out,omitempty" jsonschema:"occurrences that were not pushed, by reason"`
+	Unavailable []string            `json:"unavailable,omitempty" jsonschema:"that does not answer: last is unknown"`
+	Body        string              `json:"body" jsonschema:"of its jobs; data of another system, cut after 1000 bytes"`
 }
 
 func (t *tools) schedules(ctx context.Context, in schedulesIn) (*schedulesOut, error) {
@@ -138,16 +123,8 @@ func (t *tools) schedule(s *client.Schedule, err error) (*scheduleOut, error) {
 	if err != nil {
 		return nil, err
 	}
-	now := t.now()
-	out := &scheduleOut{
-		schedule: t.listed(s), AllNext: []string{}, Missed: s.Missed, Overlap: s.Overlap, Last: []occurrence{},
-		LeftOut: s.LeftOut, Unavailable: s.Unavailable, Body: clip(string(s.Body), textLimit),
-	}
-	for _, at := range s.Next {
-		out.AllNext = append(out.AllNext, describe.Instant(at, now))
-	}
-	for _, o := range s.Last {
-		out.Last = append(out.Last, occurrence{o.ID, describe.Instant(o.ScheduledFor, now), o.State})
-	}
-	return out, nil
+	return &scheduleOut{
+		schedule: t.listed(s), AllNext: s.Next, Missed: s.Missed, Overlap: s.Overlap, Last: s.Last, LeftOut: s.LeftOut,
+		Unavailable: s.Unavailable, Body: clip(string(s.Body), textLimit),
+	}, nil
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/labstack/echo/v4"
 
 	"github.com/wakecall/wakecall/internal/queue/recurring"
@@ -61,31 +60,13 @@ func (s *Server) onSchedule(h handler, rights ...registry.Right) echo.HandlerFun
 	})
 }
 
-// scheduleView is what is told about a schedule.
+// scheduleView is what is told about a schedule: its definition, and what becomes of it.
 type scheduleView struct {
-	Name        string            `json:"name"`
-	Topic       string            `json:"topic"`
-	Cron        string            `json:"cron,omitzero"`
-	Every       registry.Duration `json:"every,omitzero"`
-	TimeZone    string            `json:"time_zone"`
-	StartAt     time.Time         `json:"start_at,omitzero"`
-	EndAt       time.Time         `json:"end_at,omitzero"`
-	Body        jsontext.Value    `json:"body"`
-	Priority    string            `json:"priority,omitzero"`
-	Headers     map[string]string `json:"headers,omitzero"`
-	Jitter      registry.Duration `json:"jitter"`
-	Missed      string            `json:"missed"`
-	MaxLate     registry.Duration `json:"max_late,omitzero"`
-	Overlap     string            `json:"overlap"`
-	State       string            `json:"state"`
-	PausedUntil time.Time         `json:"paused_until,omitzero"`
-	Shard       string            `json:"shard"`
-	CreatedAt   time.Time         `json:"created_at"`
-	UpdatedAt   time.Time         `json:"updated_at"`
-	Next        []time.Time       `json:"next"`
-	Last        *[]occurrenceView `json:"last,omitzero"` // newest first
-	LeftOut     map[string]int    `json:"left_out,omitzero"`
-	Unavailable []string          `json:"unavailable,omitzero"`
+	registry.Schedule
+	Next        []time.Time      `json:"next"`
+	Last        []occurrenceView `json:"last,omitzero"` // newest first; nil: unknown
+	LeftOut     map[string]int   `json:"left_out,omitzero"`
+	Unavailable []string         `json:"unavailable,omitzero"`
 }
 
 type occurrenceView struct {
@@ -95,25 +76,20 @@ type occurrenceView struct {
 }
 
 func (s *Server) viewOfSchedule(v *recurring.View) *scheduleView {
-	d := v.Schedule
-	view := &scheduleView{
-		Name: d.Name, Topic: d.Topic, Cron: d.Cron, Every: d.Every, TimeZone: d.TimeZone, StartAt: d.StartAt,
-		EndAt: d.EndAt, Body: jsontext.Value(d.Body), Priority: d.Priority, Headers: d.Headers, Jitter: d.Jitter,
-		Missed: string(d.Missed), MaxLate: d.MaxLate, Overlap: string(d.Overlap), State: string(registry.TopicActive),
-		Shard: d.Shard, CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt, Next: append([]time.Time{}, v.Next...),
+	d := *v.Schedule
+	d.Revision, d.MadeBy = 0, 0
+	if !d.IsPaused(s.opts.Now()) {
+		d.State, d.PausedUntil = registry.TopicActive, time.Time{}
 	}
-	if d.IsPaused(s.opts.Now()) {
-		view.State, view.PausedUntil = string(registry.TopicPaused), d.PausedUntil
-	}
+	view := &scheduleView{Schedule: d, Next: v.Next}
 	if v.Cursor == nil {
 		view.Unavailable = []string{d.Shard}
 		return view
 	}
-	last := []occurrenceView{}
+	view.Last, view.LeftOut = []occurrenceView{}, v.Cursor.LeftOut
 	for _, o := range slices.Backward(v.Cursor.Last) {
-		last = append(last, occurrenceView{o.ID, time.UnixMilli(o.For).UTC(), o.State})
+		view.Last = append(view.Last, occurrenceView{o.ID, time.UnixMilli(o.For).UTC(), o.State})
 	}
-	view.Last, view.LeftOut = &last, v.Cursor.LeftOut
 	return view
 }
 
@@ -153,7 +129,7 @@ func (s *Server) putSchedule(c *call) error {
 		return err
 	}
 	return s.withBody(c, maxScheduleBytes, func(body *buffer) error {
-		def, err := registry.DecodeSchedule(name, slices.Clone(body.b)) // the registry keeps parts of it
+		def, err := registry.DecodeSchedule(name, body.b)
 		if err != nil {
 			return err
 		}
@@ -217,12 +193,10 @@ func (s *Server) deleteSchedule(c *call) error {
 	return c.NoContent(http.StatusNoContent)
 }
 
-type pauseRequest struct {
-	Until field[moment] `json:"until"`
-}
-
 func (s *Server) pauseSchedule(c *call) error {
-	var r pauseRequest
+	var r struct {
+		Until field[moment] `json:"until"`
+	}
 	return s.changeSchedule(c, &r, func(ctx context.Context, name string) error {
 		until := time.Time(r.Until.value)
 		if r.Until.given && !until.After(s.opts.Now()) {
@@ -248,21 +222,14 @@ func (s *Server) changeSchedule(c *call, request any, change func(ctx context.Co
 	})
 }
 
-type resumeRequest struct {
-	CatchUp field[bool] `json:"catch_up"`
-}
-
 func (s *Server) resumeSchedule(c *call) error {
-	var r resumeRequest
+	var r struct {
+		CatchUp field[bool] `json:"catch_up"`
+	}
 	return s.changeSchedule(c, &r, func(ctx context.Context, name string) error {
 		_, err := s.opts.Schedules.Resume(ctx, c.actor(), name, r.CatchUp.value)
 		return err
 	})
-}
-
-type ranView struct {
-	Topic string `json:"topic"`
-	ID    string `json:"id"`
 }
 
 func (s *Server) runSchedule(c *call) error {
@@ -271,7 +238,10 @@ func (s *Server) runSchedule(c *call) error {
 		return err
 	}
 	c.Response().Header()[echo.HeaderLocation] = []string{jobPath(job.Topic, job.ID)}
-	return s.answer(c, http.StatusCreated, &ranView{job.Topic, job.ID})
+	return s.answer(c, http.StatusCreated, &struct {
+		Topic string `json:"topic"`
+		ID    string `json:"id"`
+	}{job.Topic, job.ID})
 }
 
 type backfillRequest struct {
@@ -279,13 +249,6 @@ type backfillRequest struct {
 	To      field[moment] `json:"to"`
 	Overlap field[string] `json:"overlap"`
 	DryRun  field[bool]   `json:"dry_run"`
-}
-
-type backfilledView struct {
-	Occurrences []time.Time `json:"occurrences"`
-	Pushed      int         `json:"pushed"`
-	Existing    int         `json:"existing"`
-	LeftOut     int         `json:"left_out"`
 }
 
 func (s *Server) backfillSchedule(c *call) error {
@@ -301,8 +264,6 @@ func (s *Server) backfillSchedule(c *call) error {
 		if err != nil {
 			return err
 		}
-		return s.answer(c, http.StatusOK, &backfilledView{
-			append([]time.Time{}, done.Occurrences...), done.Pushed, done.There, done.LeftOut,
-		})
+		return s.answer(c, http.StatusOK, done)
 	})
 }

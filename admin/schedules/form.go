@@ -202,7 +202,7 @@ func (h *Handler) conflictPage(c echo.Context, f page.Form, theirs *registry.Sch
 	if err != nil {
 		return err
 	}
-	names := registry.DifferingScheduleFields(theirs, yours)
+	names := registry.DifferingFields(theirs, yours)
 	if len(names) == 0 { // only the state was changed, which the form does not show
 		return h.done(c, theirs.Name, nil, "schedules.saved")
 	}

@@ -93,8 +93,8 @@ func (h *Handler) importTopics(c echo.Context) error {
 // importSchedules stores schedules one by one, until one is refused.
 func (h *Handler) importSchedules(c echo.Context, schedules []topicfile.Schedule) error {
 	for _, s := range schedules {
-		always := func(*registry.Schedule) error { return nil }
-		_, _, err := h.Schedules.Put(c.Request().Context(), page.Actor(c), *s.Schedule, always)
+		_, _, err := h.Schedules.Put(c.Request().Context(), page.Actor(c), *s.Is,
+			func(*registry.Schedule) error { return nil })
 		if page.ProblemOf(err).Status == http.StatusServiceUnavailable {
 			return fmt.Errorf("schedule %s: %w", s.Name, err)
 		}
@@ -135,7 +135,7 @@ func (h *Handler) read(data []byte) ([]registry.Topic, []topicfile.Schedule, err
 		if seen[t.Name] {
 			return nil, nil, message.New("topics.twice", t.Name)
 		}
-		seen[t.Name], topics[i] = true, *t.Topic
+		seen[t.Name], topics[i] = true, *t.Is
 	}
 	schedules := map[string]bool{}
 	for _, s := range found.Schedules {
@@ -143,8 +143,8 @@ func (h *Handler) read(data []byte) ([]registry.Topic, []topicfile.Schedule, err
 			return nil, nil, message.New("topics.schedule_twice", s.Name)
 		}
 		schedules[s.Name] = true
-		if !seen[s.Topic] && h.Registry.Snapshot().Topic(s.Topic) == nil {
-			return nil, nil, message.New("topics.schedule_topic", s.Name, s.Topic)
+		if !seen[s.Is.Topic] && h.Registry.Snapshot().Topic(s.Is.Topic) == nil {
+			return nil, nil, message.New("topics.schedule_topic", s.Name, s.Is.Topic)
 		}
 	}
 	return topics, found.Schedules, nil

@@ -70,6 +70,14 @@ type change struct {
 	Fields   []string `json:"fields,omitempty"`
 }
 
+// what returns the topic or the schedule in errors.
+func (c *change) what() string {
+	if c.Schedule != "" {
+		return "schedule " + c.Schedule
+	}
+	return "topic " + c.Topic
+}
+
 // apply changes the server's topics and schedules to match the files.
 type apply struct {
 	api                 *client.Client
@@ -97,24 +105,25 @@ func (ap *apply) run(ctx context.Context, wanted topicfile.File) ([]change, erro
 	for i, ch := range schedules {
 		if ch.Done != "unchanged" {
 			if _, _, err := ap.api.PutScheduleJSON(ctx, ch.Schedule, wanted.Schedules[i].JSON); err != nil {
-				return done, fmt.Errorf("schedule %s: %w", ch.Schedule, err)
+				return done, fmt.Errorf("%s: %w", ch.what(), err)
 			}
 		}
 		done = append(done, ch)
 	}
-	for _, ch := range goneSchedules {
-		if err := ap.api.DeleteSchedule(ctx, ch.Schedule); err != nil {
-			return done, fmt.Errorf("schedule %s: %w", ch.Schedule, err)
-		}
-		done = append(done, ch)
-	}
-	for _, ch := range goneTopics {
-		if err := deleteTopic(ctx, ap.api, ch.Topic, client.TopicDeletion{Jobs: ap.drop}); err != nil {
-			return done, fmt.Errorf("topic %s: %w", ch.Topic, err)
+	for _, ch := range slices.Concat(goneSchedules, goneTopics) {
+		if err := ap.remove(ctx, ch); err != nil {
+			return done, fmt.Errorf("%s: %w", ch.what(), err)
 		}
 		done = append(done, ch)
 	}
 	return done, nil
+}
+
+func (ap *apply) remove(ctx context.Context, ch change) error {
+	if ch.Schedule != "" {
+		return ap.api.DeleteSchedule(ctx, ch.Schedule)
+	}
+	return deleteTopic(ctx, ap.api, ch.Topic, client.TopicDeletion{Jobs: ap.drop})
 }
 
 // compareTopics returns what has to be done for the topics in the files, and which topics --prune deletes.
@@ -130,17 +139,38 @@ func (ap *apply) compareTopics(ctx context.Context, wanted []topicfile.Topic) (c
 	for _, t := range list {
 		current[t.Name] = t
 	}
+	return compare(wanted, current, topicDiffers, func(name string) change { return change{Topic: name} }, ap.prune)
+}
+
+// compare returns what has to be done for the topics or schedules in the files, and with prune which of the current
+// ones are deleted: those that are in no file, if the files have any.
+func compare[T, C any](
+	wanted []topicfile.Object[T], current map[string]C, differ func(topicfile.Object[T], C) ([]string, error),
+	named func(name string) change, prune bool,
+) (changes, gone []change, err error) {
+	kept := map[string]bool{}
 	for _, w := range wanted {
-		ch, err := compare(w, current)
-		if err != nil {
-			return nil, nil, fmt.Errorf("topic %s: %w", w.Name, err)
+		ch := named(w.Name)
+		ch.Done = "created"
+		if c, is := current[w.Name]; is {
+			if ch.Fields, err = differ(w, c); err != nil {
+				return nil, nil, fmt.Errorf("%s: %w", ch.what(), err)
+			}
+			ch.Done = "changed"
+			if len(ch.Fields) == 0 {
+				ch.Done = "unchanged"
+			}
 		}
-		changes = append(changes, ch)
-		delete(current, w.Name)
+		changes, kept[w.Name] = append(changes, ch), true
 	}
-	if ap.prune {
-		for _, name := range slices.Sorted(maps.Keys(current)) {
-			gone = append(gone, change{Topic: name, Done: "deleted"})
+	if !prune || len(wanted) == 0 {
+		return changes, nil, nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(current)) {
+		if !kept[name] {
+			ch := named(name)
+			ch.Done = "deleted"
+			gone = append(gone, ch)
 		}
 	}
 	return changes, gone, nil
@@ -161,20 +191,6 @@ func (ap *apply) putTopics(ctx context.Context, wanted []topicfile.Topic, change
 		return changes[:b.sent], err
 	}
 	return slices.Clone(changes), nil
-}
-
-// compare returns what has to be done for a topic in the files.
-func compare(w topicfile.Topic, current map[string]client.Topic) (ch change, err error) {
-	ch = change{Topic: w.Name, Done: "created"}
-	t, ok := current[w.Name]
-	if !ok {
-		return ch, nil
-	}
-	ch.Done = "changed"
-	if ch.Fields, err = differences(w, t); len(ch.Fields) == 0 {
-		ch.Done = "unchanged"
-	}
-	return ch, err
 }
 
 // batch collects topics for one request.
@@ -214,23 +230,34 @@ func (b *batch) send(ctx context.Context) error {
 	return err
 }
 
-// differences returns the fields in which the server's topic differs from the file's. Secrets in a file always count as
-// different, because the API does not show the server's.
-func differences(w topicfile.Topic, t client.Topic) ([]string, error) {
-	b, err := json.Marshal(t)
+// topicDiffers returns the fields in which the server's topic differs from the file's. Secrets in a file always count
+// as different, because the API does not show the server's.
+func topicDiffers(w topicfile.Topic, t client.Topic) ([]string, error) {
+	current, err := asStored("topic", w.Name, t, registry.DecodeTopic)
 	if err != nil {
 		return nil, err
 	}
-	current, err := registry.DecodeTopic(w.Name, b)
-	if err != nil {
-		return nil, fmt.Errorf("read the server's topic: %w", err)
-	}
-	fields := registry.DifferingFields(current, w.Topic)
-	if w.HasSecrets {
+	fields := registry.DifferingFields(current, w.Is)
+	if w.Is.Secrets != nil {
 		fields = append(fields, "secrets")
 		slices.Sort(fields)
 	}
 	return fields, nil
+}
+
+// asStored returns the server's topic or schedule as the registry has it.
+func asStored[T any](
+	what, name string, of any, decode func(name string, data []byte) (*T, error),
+) (*T, error) {
+	b, err := json.Marshal(of)
+	if err != nil {
+		return nil, err
+	}
+	is, err := decode(name, b)
+	if err != nil {
+		return nil, fmt.Errorf("read the server's %s: %w", what, err)
+	}
+	return is, nil
 }
 
 // readFiles reads and checks all files.
@@ -290,10 +317,7 @@ func (p *program) showChanges(changes []change, dryRun bool) error {
 			if len(ch.Fields) > 0 {
 				what += " (" + strings.Join(ch.Fields, ", ") + ")"
 			}
-			name := ch.Topic
-			if ch.Schedule != "" {
-				name = "schedule " + ch.Schedule
-			}
+			name := strings.TrimPrefix(ch.what(), "topic ")
 			if _, err := fmt.Fprintf(w, "%s %s\n", printable.Line(name), printable.Line(what)); err != nil {
 				return err
 			}

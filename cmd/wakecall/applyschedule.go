@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -29,25 +27,19 @@ func (ap *apply) compareSchedules(
 	if err != nil {
 		return nil, nil, err
 	}
-	current, uses := map[string]*client.Schedule{}, map[string]string{} // uses has the topic of each, as it will be
-	for i := range list {
-		current[list[i].Name] = &list[i]
+	current, uses := map[string]client.Schedule{}, map[string]string{} // uses has the topic of each, as it will be
+	for _, s := range list {
+		current[s.Name], uses[s.Name] = s, s.Topic
+	}
+	named := func(name string) change { return change{Schedule: name} }
+	if changes, gone, err = compare(wanted, current, scheduleDiffers, named, ap.prune); err != nil {
+		return nil, nil, err
+	}
+	for _, ch := range gone {
+		delete(uses, ch.Schedule)
 	}
 	for _, w := range wanted {
-		ch, err := compareSchedule(w, current[w.Name])
-		if err != nil {
-			return nil, nil, fmt.Errorf("schedule %s: %w", w.Name, err)
-		}
-		changes = append(changes, ch)
-		uses[w.Name] = w.Topic
-		delete(current, w.Name)
-	}
-	for _, name := range slices.Sorted(maps.Keys(current)) {
-		if ap.prune && len(wanted) > 0 {
-			gone = append(gone, change{Schedule: name, Done: "deleted"})
-			continue
-		}
-		uses[name] = current[name].Topic
+		uses[w.Name] = w.Is.Topic
 	}
 	for _, ch := range goneTopics {
 		if users := usersOf(ch.Topic, uses); len(users) > 0 {
@@ -69,32 +61,16 @@ func usersOf(topic string, uses map[string]string) (users []string) {
 	return users
 }
 
-// compareSchedule returns what has to be done for a schedule in the files. was is the server's, nil if there is none.
-func compareSchedule(w topicfile.Schedule, was *client.Schedule) (ch change, err error) {
-	ch = change{Schedule: w.Name, Done: "created"}
-	if was == nil {
-		return ch, nil
-	}
-	current, err := definition(was)
+// scheduleDiffers returns the fields in which the server's schedule differs from the file's.
+func scheduleDiffers(w topicfile.Schedule, s client.Schedule) ([]string, error) {
+	current, err := definition(&s)
 	if err != nil {
-		return ch, err
+		return nil, err
 	}
-	ch.Done = "changed"
-	if ch.Fields = registry.DifferingScheduleFields(current, w.Schedule); len(ch.Fields) == 0 {
-		ch.Done = "unchanged"
-	}
-	return ch, nil
+	return registry.DifferingFields(current, w.Is), nil
 }
 
 // definition returns the server's schedule as the registry has it.
 func definition(s *client.Schedule) (*registry.Schedule, error) {
-	b, err := json.Marshal(s)
-	if err != nil {
-		return nil, err
-	}
-	d, err := registry.DecodeSchedule(s.Name, b)
-	if err != nil {
-		return nil, fmt.Errorf("read the server's schedule: %w", err)
-	}
-	return d, nil
+	return asStored("schedule", s.Name, s, registry.DecodeSchedule)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -93,23 +94,15 @@ func (p *program) scheduleShowCommand() *cobra.Command {
 
 // scheduleYAML writes a schedule in the format that apply reads.
 func scheduleYAML(w io.Writer, s *client.Schedule) error {
-	var b []byte
 	d, err := definition(s)
-	if err == nil {
-		b, err = topicfile.FormatSchedule(d)
-	}
 	if err != nil {
-		return fmt.Errorf("write the schedule as YAML: %w", err)
+		return err
 	}
-	_, err = io.WriteString(w, printable.Lines(string(b)))
-	return err
+	text, err := topicfile.FormatSchedule(d)
+	return writeYAML(w, "schedule", text, err)
 }
 
 func scheduleFields(w io.Writer, s *client.Schedule, now time.Time) error {
-	left := client.LeftOut{}
-	if s.LeftOut != nil {
-		left = *s.LeftOut
-	}
 	shard := s.Shard
 	if len(s.Unavailable) > 0 {
 		shard += " (does not answer: its last jobs and what was left out are unknown)"
@@ -118,20 +111,23 @@ func scheduleFields(w io.Writer, s *client.Schedule, now time.Time) error {
 		"starts", describe.InstantOf(s.StartAt, now), "ends", describe.InstantOf(s.EndAt, now), "state", s.State,
 		"until", describe.InstantOf(s.PausedUntil, now), "jitter", unlessNone(s.Jitter), "missed", s.Missed,
 		"max late", unlessNone(s.MaxLate), "overlap", s.Overlap, "priority", s.Priority,
-		"body", printable.Clip(string(s.Body), clipAt), "shard", shard, "left out", leftOutText(left))
-	if err == nil && len(s.Next) > 0 {
-		fmt.Fprintln(w)
-		err = table(w, []string{"NEXT"}, s.Next, func(at time.Time) []string {
-			return []string{describe.Instant(at, now)}
-		})
+		"body", printable.Clip(string(s.Body), clipAt), "shard", shard,
+		"left out", leftOutText(cmp.Or(s.LeftOut, &client.LeftOut{})))
+	next := func(at time.Time) []string { return []string{describe.Instant(at, now)} }
+	last := func(o client.Occurrence) []string {
+		return []string{describe.Instant(o.ScheduledFor, now), o.State, o.ID}
 	}
-	if err == nil && len(s.Last) > 0 {
-		fmt.Fprintln(w)
-		err = table(w, []string{"LAST", "STATE", "ID"}, s.Last, func(o client.Occurrence) []string {
-			return []string{describe.Instant(o.ScheduledFor, now), o.State, o.ID}
-		})
+	return cmp.Or(err, section(w, []string{"NEXT"}, s.Next, next),
+		section(w, []string{"LAST", "STATE", "ID"}, s.Last, last))
+}
+
+// section writes a table behind an empty line, if it has rows.
+func section[T any](w io.Writer, titles []string, list []T, row func(T) []string) error {
+	if len(list) == 0 {
+		return nil
 	}
-	return err
+	fmt.Fprintln(w)
+	return table(w, titles, list, row)
 }
 
 func unlessNone(d client.Duration) string {
@@ -142,7 +138,7 @@ func unlessNone(d client.Duration) string {
 }
 
 // leftOutText returns the numbers above zero with their reasons.
-func leftOutText(n client.LeftOut) string {
+func leftOutText(n *client.LeftOut) string {
 	var parts []string
 	for _, one := range []struct {
 		count  int64
@@ -209,11 +205,7 @@ func (p *program) schedulePauseCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			s, err := c.PauseSchedule(ctx, name, at)
-			if err != nil {
-				return err
-			}
-			return p.sayState(s)
+			return p.sayState(c.PauseSchedule(ctx, name, at))
 		})
 	cmd.Flags().StringVar(&until, "until", "", "resume it at this `TIME`: RFC 3339, or Unix milliseconds")
 	return cmd
@@ -223,29 +215,25 @@ func (p *program) scheduleResumeCommand() *cobra.Command {
 	catchUp := false
 	cmd := p.onSchedule("resume", "end the pause of a schedule",
 		func(ctx context.Context, c *client.Client, name string) error {
-			s, err := c.ResumeSchedule(ctx, name, catchUp)
-			if err != nil {
-				return err
-			}
-			return p.sayState(s)
+			return p.sayState(c.ResumeSchedule(ctx, name, catchUp))
 		})
 	cmd.Flags().BoolVar(&catchUp, "catch-up", false,
 		"push the occurrences of the pause as its field missed says (default: leave them out)")
 	return cmd
 }
 
-func (p *program) sayState(s *client.Schedule) error {
-	return p.show(s, func(w io.Writer) error {
-		state := s.State
-		if s.PausedUntil != nil {
-			state += " until " + describe.Instant(*s.PausedUntil, p.now())
-		}
-		_, err := fmt.Fprintf(w, "schedule %s is %s\n", printable.Line(s.Name), printable.Line(state))
-		if err == nil && len(s.Next) > 0 {
-			_, err = fmt.Fprintf(w, "next %s\n", describe.Instant(s.Next[0], p.now()))
-		}
+func (p *program) sayState(s *client.Schedule, err error) error {
+	if err != nil {
 		return err
-	})
+	}
+	text := "schedule " + printable.Line(s.Name) + " is " + printable.Line(s.State)
+	if s.PausedUntil != nil {
+		text += " until " + describe.Instant(*s.PausedUntil, p.now())
+	}
+	if len(s.Next) > 0 {
+		text += "\nnext " + describe.Instant(s.Next[0], p.now())
+	}
+	return p.say(s, "%s", text)
 }
 
 func (p *program) scheduleRunCommand() *cobra.Command {

@@ -119,10 +119,14 @@ func topicYAML(w io.Writer, t client.Topic) error {
 	if err == nil {
 		b, err = topicfile.Format(b)
 	}
+	return writeYAML(w, "topic", b, err)
+}
+
+func writeYAML(w io.Writer, what string, text []byte, err error) error {
 	if err != nil {
-		return fmt.Errorf("write the topic as YAML: %w", err)
+		return fmt.Errorf("write the %s as YAML: %w", what, err)
 	}
-	_, err = io.WriteString(w, printable.Lines(string(b)))
+	_, err = io.WriteString(w, printable.Lines(string(text)))
 	return err
 }
 

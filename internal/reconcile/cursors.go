@@ -37,21 +37,14 @@ func (f *index) addCursor(l *line) error {
 	if l.revision > c.newest.revision {
 		c.newest = l
 	}
-	if r.Definition == 0 {
-		c.gone = later(c.gone, r.For)
+	if r.Definition == 0 && r.For.After(c.gone) {
+		c.gone = r.For
 	}
 	var last []store.Occurrence
 	if json.Unmarshal(r.Last, &last) == nil {
 		c.add(last)
 	}
 	return f.tooMany()
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 func (c *cursorLines) add(last []store.Occurrence) {

@@ -89,7 +89,9 @@ func visible(v any) json.RawMessage {
 	case *Topic:
 		v = visibleTopic(x)
 	case *Schedule:
-		v = x.masked()
+		if x != nil {
+			v = x.masked()
+		}
 	case *Shard:
 		public := *x
 		public.URL = MaskURL(x.URL)

@@ -2,7 +2,6 @@ package registry
 
 import (
 	"crypto/rand"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -85,43 +84,38 @@ func (r *Registry) update(tx *gorm.DB, base *Snapshot, revision int64) (*Snapsho
 	}
 	s := *base
 	s.Revision, s.mark, s.readAt = revision, mark, time.Now()
-	tables := map[string]func(*gorm.DB, *Snapshot) error{
-		"shard":   r.readShards,
-		"token":   readTokens,
-		"setting": readSettings,
+	changed := map[string][]string{}
+	for _, object := range slices.Compact(slices.Sorted(slices.Values(objects))) {
+		kind, name, _ := strings.Cut(object, "/")
+		changed[kind] = append(changed[kind], name)
 	}
-	topics, schedules := map[string]bool{}, map[string]bool{}
-	changed := map[string]bool{}
-	for _, object := range objects {
-		switch kind, name, _ := strings.Cut(object, "/"); kind {
-		case "topic":
-			topics[name] = true
-		case "schedule":
-			schedules[name] = true
-		case "shard", "token", "setting":
-			changed[kind] = true
-		case "user", "task": // not in the snapshot
-		default: // several objects at once
+	tables := map[string]func(*gorm.DB, *Snapshot, []string) error{
+		"topic": r.updateTopics, "schedule": r.updateSchedules,
+		"shard": wholly(r.readShards), "token": wholly(readTokens), "setting": wholly(readSettings),
+		"user": nil, "task": nil, // not in the snapshot
+	}
+	for kind, names := range changed {
+		update, known := tables[kind]
+		if !known { // several objects at once
 			return nil, nil, nil
 		}
-	}
-	for kind := range changed { // small tables that rarely change
-		if err := tables[kind](tx, &s); err != nil {
+		if update == nil {
+			continue
+		}
+		if err := update(tx, &s, names); err != nil {
 			return nil, nil, err
 		}
 	}
-	if err := r.updateSchedules(tx, &s, slices.Collect(maps.Keys(schedules))); err != nil {
-		return nil, nil, err
-	}
-	names := slices.Collect(maps.Keys(topics))
-	return &s, names, r.updateTopics(tx, &s, names)
+	return &s, changed["topic"], nil
+}
+
+// wholly updates a small table that rarely changes.
+func wholly(read func(*gorm.DB, *Snapshot) error) func(*gorm.DB, *Snapshot, []string) error {
+	return func(tx *gorm.DB, s *Snapshot, _ []string) error { return read(tx, s) }
 }
 
 // updateTopics reads the named topics and their notes again, and removes the topics that no longer exist.
 func (r *Registry) updateTopics(tx *gorm.DB, s *Snapshot, names []string) error {
-	if len(names) == 0 {
-		return nil
-	}
 	s.Topics, s.Notes = s.Topics.edit(), s.Notes.edit()
 	for _, name := range names {
 		s.Topics.tree.Delete(name)
@@ -129,6 +123,20 @@ func (r *Registry) updateTopics(tx *gorm.DB, s *Snapshot, names []string) error 
 	}
 	for some := range slices.Chunk(names, someTopics) {
 		if err := r.readTopics(tx.Where("name IN ?", some), tx.Where("topic IN ?", some), s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// updateSchedules is updateTopics for schedules.
+func (r *Registry) updateSchedules(tx *gorm.DB, s *Snapshot, names []string) error {
+	s.Schedules = s.Schedules.edit()
+	for some := range slices.Chunk(names, someTopics) {
+		for _, name := range some {
+			s.Schedules.tree.Delete(name)
+		}
+		if err := r.readSchedules(tx.Where("name IN ?", some), s); err != nil {
 			return err
 		}
 	}

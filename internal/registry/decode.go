@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,42 +21,42 @@ import (
 // Secrets is nil if the JSON has none, which keeps the stored ones, and empty for [], which removes them. Errors are
 // joined *FieldErrors.
 func DecodeTopic(name string, data []byte) (*Topic, error) {
-	members, err := objectMembers(data)
-	if err != nil {
-		return nil, errors.Join(ValidTopicName(name), err)
-	}
 	t := NewTopic(name)
-	errs := decodeMembers(members, t.fields(), fieldNames)
-	if err := errors.Join(append(errs, t.Validate())...); err != nil {
+	if err := decodeObject(name, data, t.fields(), t.Validate); err != nil {
 		return nil, err
 	}
 	t.CallbackURL = sentURL(t.CallbackURL) // as in PutTopics, for comparisons with what is stored
 	return &t, nil
 }
 
-// decodeMembers decodes the members of an object into its fields. names are those that a client may set.
-func decodeMembers(members []member, fields map[string]field, names string) (errs []error) {
+// decodeObject decodes the members of an object into the fields of what has the name, and then validates it.
+func decodeObject(name string, data []byte, fields []field, validate func() error) error {
+	members, err := objectMembers(data)
+	if err != nil {
+		return errors.Join(ValidTopicName(name), err)
+	}
+	var errs []error
 	for _, m := range members {
-		decode, ok := fields[m.name]
-		if !ok {
-			errs = append(errs, Malformed(printable.Clip(m.name, 64), "field.unknown", names))
+		i := slices.IndexFunc(fields, func(f field) bool { return f.name == m.name })
+		if i < 0 {
+			errs = append(errs, Malformed(printable.Clip(m.name, 64), "field.unknown", settable(fields)))
 			continue
 		}
-		if err := m.decode(decode); err != nil {
-			errs = append(errs, err)
-		}
+		errs = append(errs, m.decode(fields[i]))
 	}
-	return errs
+	return errors.Join(append(errs, validate())...)
 }
 
-// fieldNames are the fields that a client may set.
-var fieldNames = strings.Join([]string{
-	"title", "delivery", "callback_url", "method", "content_type", "headers", "delay", "ttr", "priority",
-	"max_attempts",
-	"retry", "retry_if", "dialect", "max_in_flight", "rate_limit", "expires_after", "on_expiry", "durability",
-	"remember",
-	"shard", "emails", "owner", "secrets", "state",
-}, ", ")
+// settable returns the names of the fields that a client may set.
+func settable(fields []field) string {
+	var names []string
+	for _, f := range fields {
+		if !f.told {
+			names = append(names, f.name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
 
 // Kinds of values, as codes of messages.
 const (
@@ -65,47 +66,49 @@ const (
 	aDuration  = "kind.duration"
 	aTextList  = "kind.strings"
 	aTextTable = "kind.string_object"
+	anInstant  = "kind.instant"
 )
 
 // field decodes the value of one member. Its errors never contain a value that may be a secret.
 type field struct {
+	name   string
 	into   func(value []byte) error
 	kind   string // a code
 	secret bool
 	null   bool // null is a value, not a missing one
+	told   bool // the API returns it, so it also accepts it; it changes nothing
 }
 
-// fields returns the fields of a topic by their exact names. encoding/json would also accept callback_URL.
-func (t *Topic) fields() map[string]field {
-	return map[string]field{
-		"title":         {into: value(&t.Title), kind: aText},
-		"delivery":      {into: value(&t.Delivery), kind: aText},
-		"callback_url":  {into: value(&t.CallbackURL), kind: aText},
-		"method":        {into: value(&t.Method), kind: aText},
-		"content_type":  {into: value(&t.ContentType), kind: aText},
-		"headers":       {into: headersInto(&t.Headers), kind: aTextTable, secret: true},
-		"delay":         {into: value(&t.Delay), kind: aDuration},
-		"ttr":           {into: value(&t.TTR), kind: aDuration},
-		"priority":      {into: value(&t.Priority), kind: aText},
-		"max_attempts":  {into: whole(&t.MaxAttempts), kind: aWhole},
-		"retry":         {into: list(&t.Retry), kind: "kind.durations"},
-		"retry_if":      {into: value(&t.RetryIf), kind: aText},
-		"dialect":       {into: value(&t.Dialect), kind: aText},
-		"max_in_flight": {into: whole(&t.MaxInFlight), kind: aWhole},
-		"rate_limit":    {into: number(&t.RateLimit), kind: aNumber},
-		"expires_after": {into: value(&t.ExpiresAfter), kind: aDuration},
-		"on_expiry":     {into: value(&t.OnExpiry), kind: aText},
-		"durability":    {into: value(&t.Durability), kind: aText},
-		"remember":      {into: value(&t.Remember), kind: "kind.remember"},
-		"shard":         {into: value(&t.Shard), kind: aText},
-		"emails":        {into: list(&t.Emails), kind: aTextList},
-		"owner":         {into: value(&t.Owner), kind: aText},
-		"secrets":       {into: list(&t.Secrets), kind: aTextList, secret: true},
-		"state":         {into: value(&t.State), kind: aText},
-		// The API returns these fields, so it also accepts them. They change nothing.
-		"name":       {into: isName(t.Name, t.otherName), kind: aText},
-		"created_at": {into: value(new(time.Time)), kind: "kind.instant"},
-		"updated_at": {into: value(new(time.Time)), kind: "kind.instant"},
+// fields returns the fields of a topic with their exact names. encoding/json would also accept callback_URL.
+func (t *Topic) fields() []field {
+	return []field{
+		{name: "title", into: value(&t.Title), kind: aText},
+		{name: "delivery", into: value(&t.Delivery), kind: aText},
+		{name: "callback_url", into: value(&t.CallbackURL), kind: aText},
+		{name: "method", into: value(&t.Method), kind: aText},
+		{name: "content_type", into: value(&t.ContentType), kind: aText},
+		{name: "headers", into: headersInto(&t.Headers), kind: aTextTable, secret: true},
+		{name: "delay", into: value(&t.Delay), kind: aDuration},
+		{name: "ttr", into: value(&t.TTR), kind: aDuration},
+		{name: "priority", into: value(&t.Priority), kind: aText},
+		{name: "max_attempts", into: whole(&t.MaxAttempts), kind: aWhole},
+		{name: "retry", into: list(&t.Retry), kind: "kind.durations"},
+		{name: "retry_if", into: value(&t.RetryIf), kind: aText},
+		{name: "dialect", into: value(&t.Dialect), kind: aText},
+		{name: "max_in_flight", into: whole(&t.MaxInFlight), kind: aWhole},
+		{name: "rate_limit", into: number(&t.RateLimit), kind: aNumber},
+		{name: "expires_after", into: value(&t.ExpiresAfter), kind: aDuration},
+		{name: "on_expiry", into: value(&t.OnExpiry), kind: aText},
+		{name: "durability", into: value(&t.Durability), kind: aText},
+		{name: "remember", into: value(&t.Remember), kind: "kind.remember"},
+		{name: "shard", into: value(&t.Shard), kind: aText},
+		{name: "emails", into: list(&t.Emails), kind: aTextList},
+		{name: "owner", into: value(&t.Owner), kind: aText},
+		{name: "secrets", into: list(&t.Secrets), kind: aTextList, secret: true},
+		{name: "state", into: value(&t.State), kind: aText},
+		{name: "name", into: isName(t.Name, "field.other_topic"), kind: aText, told: true},
+		{name: "created_at", into: value(new(time.Time)), kind: anInstant, told: true},
+		{name: "updated_at", into: value(new(time.Time)), kind: anInstant, told: true},
 	}
 }
 
@@ -161,19 +164,15 @@ func list[T any](to *[]T) func([]byte) error {
 	}
 }
 
-// isName accepts the name that the object has already. other is the error of another one.
-func isName(own string, other func(name string) error) func([]byte) error {
+// isName accepts the name that the object has already. other is the code of the error of another one.
+func isName(own, other string) func([]byte) error {
 	return func(b []byte) error {
 		var name string
 		if err := json.Unmarshal(b, &name); err != nil || name == own {
 			return err
 		}
-		return other(name)
+		return Malformed("name", other, name, own)
 	}
-}
-
-func (t *Topic) otherName(name string) error {
-	return Malformed("name", "field.other_topic", name, t.Name)
 }
 
 // headersInto sets headers, beside those that are there.

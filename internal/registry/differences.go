@@ -31,6 +31,13 @@ func decoded(raw []byte) (v any, err error) {
 	return v, err
 }
 
+// sameJSON reports whether two JSON texts have the same value. One that is missing has none.
+func sameJSON(a, b []byte) bool {
+	x, errX := decoded(a)
+	y, errY := decoded(b)
+	return errX == nil && errY == nil && encoded(x) == encoded(y)
+}
+
 func parted(b, a any) (before, after any) {
 	switch x := b.(type) {
 	case map[string]any:

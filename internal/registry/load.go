@@ -26,7 +26,7 @@ func (r *Registry) load(ctx context.Context) error {
 	var s *Snapshot
 	var topics []string
 	err := r.db.Read(ctx, func(tx *gorm.DB) (err error) {
-		s, topics, err = r.read(tx)
+		s, topics, err = r.read(tx, 0)
 		return err
 	})
 	if err != nil {
@@ -41,18 +41,18 @@ func (r *Registry) load(ctx context.Context) error {
 }
 
 // read builds a snapshot from the last one and the change log, or from all tables. It also returns the names of the
-// topics that may have changed.
-func (r *Registry) read(tx *gorm.DB) (*Snapshot, []string, error) {
+// topics that may have changed. begun is 1 within a change, which is not in the change log yet, otherwise 0.
+func (r *Registry) read(tx *gorm.DB, begun int64) (*Snapshot, []string, error) {
 	var rev revisionRow
 	if err := tx.Take(&rev, 1).Error; err != nil {
 		return nil, nil, err
 	}
 	if base := r.snap.Load(); base != nil {
-		if s, topics, err := r.update(tx, base, rev.Value); s != nil || err != nil {
+		if s, topics, err := r.update(tx, base, rev.Value-begun); s != nil || err != nil {
 			return s, topics, err
 		}
 	}
-	s, err := r.readAll(tx, rev.Value)
+	s, err := r.readAll(tx, rev.Value-begun)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -61,13 +61,13 @@ func (r *Registry) read(tx *gorm.DB) (*Snapshot, []string, error) {
 
 func (r *Registry) readAll(tx *gorm.DB, revision int64) (*Snapshot, error) {
 	s := &Snapshot{Revision: revision, readAt: time.Now()}
-	s.Topics, s.Notes = s.Topics.edit(), s.Notes.edit()
+	s.Topics, s.Notes, s.Schedules = s.Topics.edit(), s.Notes.edit(), s.Schedules.edit()
 	var err error
 	if s.mark, err = markOf(tx, revision); err != nil {
 		return nil, err
 	}
 	for _, read := range []func(*gorm.DB, *Snapshot) error{
-		r.readShards, readTokens, readSettings, r.readAllSchedules,
+		r.readShards, readTokens, readSettings, r.readSchedules,
 	} {
 		if err := read(tx, s); err != nil {
 			return nil, err

@@ -4,11 +4,8 @@ import (
 	"fmt"
 	"iter"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
-
-	"gorm.io/gorm"
 )
 
 // A namespace is a topic whose name ends in ".*". Every name below it is a pull topic with the namespace's settings,
@@ -39,22 +36,6 @@ func namespacesOf(topic string) iter.Seq[string] {
 			}
 		}
 	}
-}
-
-// settingsOf returns the name of the topic or namespace in the database whose settings apply to a topic, or "". It is
-// Snapshot.TopicOrNamespace within a change.
-func settingsOf(tx *gorm.DB, topic string) (string, error) {
-	names := slices.Insert(slices.Collect(namespacesOf(topic)), 0, topic)
-	var stored []string
-	if err := tx.Model(&topicRow{}).Where("name IN ?", names).Pluck("name", &stored).Error; err != nil {
-		return "", err
-	}
-	for _, name := range names {
-		if slices.Contains(stored, name) {
-			return name, nil
-		}
-	}
-	return "", nil
 }
 
 func validNamespace(name string) error {

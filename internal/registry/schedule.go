@@ -33,8 +33,8 @@ type Schedule struct {
 
 	// Where its cursor and its occurrences are, chosen when it is made.
 	Shard     string    `json:"shard"`
-	Revision  int64     `json:"revision"`         // of this definition: the cursor refuses others
-	MadeBy    uint64    `json:"made_by,omitzero"` // the token; 0: a user of the admin, or the command line
+	Revision  int64     `json:"revision,omitzero"` // of this definition: the cursor refuses others
+	MadeBy    uint64    `json:"made_by,omitzero"`  // the token; 0: a user of the admin, or the command line
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
 }

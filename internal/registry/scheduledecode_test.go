@@ -44,12 +44,12 @@ func TestSchedulesAreCompared(t *testing.T) {
 	a := decode(`{"topic":"t","every":"1h","start_at":"2026-01-02T00:00:00Z","body":{"b":1.50,"a": "<"}}`)
 	b := decode(`{"topic":"t","every":3600,"start_at":"2026-01-02T08:00:00+08:00","body":{"a":"\u003c","b":1.50},"missed":"last"}`)
 	b.Shard, b.Revision, b.MadeBy = "redis-1", 5, 6
-	if d := DifferingScheduleFields(a, b); len(d) > 0 {
+	if d := DifferingFields(a, b); len(d) > 0 {
 		t.Errorf("they differ in %q", d)
 	}
 	c := decode(`{"topic":"u","cron":"@daily","body":{"a":">"},"state":"paused"}`)
 	want := []string{"body", "cron", "every", "start_at", "state", "topic"}
-	if d := DifferingScheduleFields(a, c); !slices.Equal(d, want) {
+	if d := DifferingFields(a, c); !slices.Equal(d, want) {
 		t.Errorf("they differ in %q", d)
 	}
 }

@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -9,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"slices"
 	"time"
 
 	"gorm.io/gorm"
@@ -83,16 +81,20 @@ func (r *Registry) ChangeSchedule(
 			return ErrUnchanged
 		case next == nil && was == nil:
 			return fmt.Errorf("%.80q: %w", name, ErrNoSchedule)
+		case next == nil:
+			err = tx.Delete(&scheduleRow{Name: name}).Error
+		default:
+			next = next.following(was, name)
+			if was != nil && next.same(was) && !damaged {
+				stored = was
+				return ErrUnchanged
+			}
+			stored, err = r.storeSchedule(tx, was, next)
 		}
-		next = next.following(was, name)
-		if next.same(was) && !damaged {
-			stored = was
-			return ErrUnchanged
-		}
-		if stored, err = storeSchedule(tx, was, next); err != nil {
+		if err != nil {
 			return err
 		}
-		c.Before, c.After = state(was), state(stored)
+		c.Before, c.After = was, stored
 		c.last = func(ctx context.Context) error {
 			if refused = place(ctx, was, stored); refused != nil {
 				return ErrUnchanged
@@ -109,14 +111,6 @@ func (r *Registry) ChangeSchedule(
 
 func scheduleObject(name string) string { return "schedule/" + name }
 
-// state returns what a Changed has of a schedule; none is no state.
-func state(s *Schedule) any {
-	if s == nil {
-		return nil
-	}
-	return s
-}
-
 // storedSchedule reads a schedule, nil if there is none. Of a damaged one it returns the last valid state.
 func (r *Registry) storedSchedule(tx *gorm.DB, name string) (s *Schedule, damaged bool, err error) {
 	var row scheduleRow
@@ -130,17 +124,18 @@ func (r *Registry) storedSchedule(tx *gorm.DB, name string) (s *Schedule, damage
 	return s, false, nil
 }
 
-// storeSchedule stores a valid schedule, or with nil deletes the one that was. It returns it as it will be read.
-func storeSchedule(tx *gorm.DB, was, next *Schedule) (*Schedule, error) {
-	if next == nil {
-		return nil, tx.Delete(&scheduleRow{Name: was.Name}).Error
-	}
+// storeSchedule stores a valid schedule. It returns it as it will be read.
+func (r *Registry) storeSchedule(tx *gorm.DB, was, next *Schedule) (*Schedule, error) {
 	if err := next.Validate(); err != nil {
 		return nil, err
 	}
 	if was == nil || was.Topic != next.Topic {
-		if settings, err := settingsOf(tx, next.Topic); err != nil || settings == "" {
-			return nil, cmp.Or(err, fmt.Errorf("%.80q: %w", next.Topic, ErrNoTopic))
+		s, _, err := r.read(tx, 1)
+		if err != nil {
+			return nil, err
+		}
+		if s.TopicOrNamespace(next.Topic) == nil {
+			return nil, fmt.Errorf("%.80q: %w", next.Topic, ErrNoTopic)
 		}
 	}
 	spec, err := next.spec()
@@ -164,45 +159,32 @@ func (s *Schedule) clone() *Schedule {
 
 // following returns a copy with what the registry sets: name, revision and times. was is what it replaces, or nil.
 func (s *Schedule) following(was *Schedule, name string) *Schedule {
-	if s == nil {
-		return nil
-	}
-	next, now := s.clone(), database.Now()
+	next, now := *s, database.Now()
 	next.Name, next.Revision, next.CreatedAt, next.UpdatedAt = name, now.UnixMilli(), now, now
 	if was != nil {
 		next.Revision, next.CreatedAt = max(was.Revision+1, next.Revision), was.CreatedAt
 	}
 	next.StartAt, next.EndAt, next.PausedUntil = s.StartAt.UTC(), s.EndAt.UTC(), s.PausedUntil.UTC()
-	return next
+	return &next
 }
 
 // same reports whether two schedules have the same stored form, apart from the revision and the time of the update.
 func (s *Schedule) same(was *Schedule) bool {
-	if s == nil || was == nil {
-		return s == was
-	}
-	next := s.clone()
+	next := *s
 	next.Revision, next.UpdatedAt = was.Revision, was.UpdatedAt
-	a, errA := next.spec()
-	b, errB := was.spec()
-	return errA == nil && errB == nil && bytes.Equal(a, b)
+	return sameSpec(&next, was)
 }
 
 // masked returns the schedule with fingerprints instead of the values of credential headers.
 func (s *Schedule) masked() *Schedule {
-	c := s.clone()
+	c := *s
 	c.Headers = maps.Clone(s.Headers)
 	for name, value := range c.Headers {
 		if isCredential(name) {
 			c.Headers[name] = seal.Fingerprint(value)
 		}
 	}
-	return c
-}
-
-func (r *Registry) readAllSchedules(tx *gorm.DB, s *Snapshot) error {
-	s.Schedules = Table[*Schedule]{}.edit()
-	return r.readSchedules(tx, s)
+	return &c
 }
 
 // readSchedules reads the schedules selected by the query into s. One that did not change keeps its pointer, so that
@@ -225,23 +207,6 @@ func (r *Registry) readSchedules(query *gorm.DB, s *Snapshot) error {
 		}
 		if now != nil {
 			s.Schedules.tree.Set(rows[i].Name, now)
-		}
-	}
-	return nil
-}
-
-// updateSchedules reads the named schedules again, and removes those that no longer exist.
-func (r *Registry) updateSchedules(tx *gorm.DB, s *Snapshot, names []string) error {
-	if len(names) == 0 {
-		return nil
-	}
-	s.Schedules = s.Schedules.edit()
-	for _, name := range names {
-		s.Schedules.tree.Delete(name)
-	}
-	for some := range slices.Chunk(names, someTopics) {
-		if err := r.readSchedules(tx.Where("name IN ?", some), s); err != nil {
-			return err
 		}
 	}
 	return nil

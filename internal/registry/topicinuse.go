@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
@@ -47,47 +48,23 @@ func (s *Snapshot) TopicInUse(name string) error {
 
 // deleteSchedulesOf deletes the schedules that use a topic. Without force it refuses if there are any. Their cursors
 // stay in Redis: a schedule that is made anew has a later revision, and replaces its own.
-func deleteSchedulesOf(tx *gorm.DB, topic string, force bool) ([]Changed, error) {
-	rows, err := schedulesOf(tx, topic)
-	if err != nil || len(rows) == 0 {
+func (r *Registry) deleteSchedulesOf(tx *gorm.DB, topic string, force bool) (changed []Changed, err error) {
+	s, _, err := r.read(tx, 1)
+	if err != nil {
 		return nil, err
 	}
-	names, changed := make([]string, len(rows)), make([]Changed, len(rows))
-	for i := range rows {
-		names[i], changed[i].Object = rows[i].Name, scheduleObject(rows[i].Name)
-		if was, err := rows[i].schedule(); err == nil {
-			changed[i].Before = was
-		}
+	err = s.TopicInUse(topic)
+	used, is := errors.AsType[*TopicInUseError](err)
+	if !is || !force {
+		return nil, err
 	}
-	if !force {
-		return nil, &TopicInUseError{topic, names}
+	for _, name := range used.Schedules {
+		changed = append(changed, Changed{Object: scheduleObject(name), Before: s.Schedules.Get(name)})
 	}
-	for some := range slices.Chunk(names, someTopics) {
+	for some := range slices.Chunk(used.Schedules, someTopics) {
 		if err := tx.Where("name IN ?", some).Delete(&scheduleRow{}).Error; err != nil {
 			return nil, err
 		}
 	}
 	return changed, nil
-}
-
-// schedulesOf is Snapshot.TopicInUse within a change.
-func schedulesOf(tx *gorm.DB, topic string) (rows []scheduleRow, err error) {
-	prefix, namespace := strings.CutSuffix(topic, "*")
-	if !namespace {
-		return rows, tx.Where("topic = ?", topic).Order("name").Find(&rows).Error
-	}
-	below := tx.Where("topic LIKE ? ESCAPE '!'", likeEscapes.Replace(prefix)+"%")
-	if err := below.Order("name").Find(&rows).Error; err != nil {
-		return nil, err
-	}
-	applies := map[string]string{} // by topic
-	for _, row := range rows {
-		if _, known := applies[row.Topic]; known {
-			continue
-		}
-		if applies[row.Topic], err = settingsOf(tx, row.Topic); err != nil {
-			return nil, err
-		}
-	}
-	return slices.DeleteFunc(rows, func(row scheduleRow) bool { return applies[row.Topic] != topic }), nil
 }

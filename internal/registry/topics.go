@@ -29,20 +29,27 @@ func (t *Topic) ETag() string {
 }
 
 // Fields returns the values of the topic's fields as JSON, without its secrets and times.
-func (t *Topic) Fields() (fields map[string]json.RawMessage) {
-	b, _ := json.Marshal(t.Public()) // cannot fail: JSON can represent every value
+func (t *Topic) Fields() map[string]json.RawMessage {
+	return fieldsOf(t.Public(), "created_at", "updated_at")
+}
+
+func fieldsOf(v any, without ...string) (fields map[string]json.RawMessage) {
+	b, _ := json.Marshal(v) // cannot fail: JSON can represent every value
 	_ = json.Unmarshal(b, &fields)
-	delete(fields, "created_at")
-	delete(fields, "updated_at")
+	for _, name := range without {
+		delete(fields, name)
+	}
 	return fields
 }
 
-// DifferingFields returns the names of the fields in which two topics differ, sorted.
-func DifferingFields(a, b *Topic) []string { return differing(a.Fields(), b.Fields()) }
-
-func differing(ours, theirs map[string]json.RawMessage) (names []string) {
+// DifferingFields returns the names of the fields in which two topics, or two schedules, differ, sorted. It compares
+// the values, not how they are written.
+func DifferingFields[T interface {
+	Fields() map[string]json.RawMessage
+}](a, b T) (names []string) {
+	ours, theirs := a.Fields(), b.Fields()
 	for _, name := range append(slices.Collect(maps.Keys(ours)), slices.Collect(maps.Keys(theirs))...) {
-		if !bytes.Equal(ours[name], theirs[name]) && !slices.Contains(names, name) {
+		if !sameJSON(ours[name], theirs[name]) && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
@@ -244,9 +251,13 @@ func (e *edit) store(tx *gorm.DB, actor string) error {
 func sameTopic(t, was *Topic) bool {
 	next := *t
 	next.UpdatedAt = was.UpdatedAt
-	a, errA := next.spec()
-	b, errB := was.spec()
-	return errA == nil && errB == nil && bytes.Equal(a, b)
+	return sameSpec(&next, was)
+}
+
+func sameSpec[T interface{ spec() ([]byte, error) }](a, b T) bool {
+	specA, errA := a.spec()
+	specB, errB := b.spec()
+	return errA == nil && errB == nil && bytes.Equal(specA, specB)
 }
 
 // DeleteTopic deletes a topic, and with force the schedules that use it. Errors: ErrNoTopic, ErrChanged,
@@ -267,7 +278,7 @@ func (r *Registry) DeleteTopic(
 		if err := checkConditions(name, was, conditions); err != nil {
 			return nil, err
 		}
-		schedules, err := deleteSchedulesOf(tx, name, force)
+		schedules, err := r.deleteSchedulesOf(tx, name, force)
 		if err != nil {
 			return nil, err
 		}

@@ -308,12 +308,12 @@ type Backfill struct {
 // MaxBackfill is how many occurrences a backfill may have.
 const MaxBackfill = 1000
 
-// Backfilled says what a backfill did, or in a dry run would do.
+// Backfilled says what a backfill did, or in a dry run would do. Its JSON form is that of the API.
 type Backfilled struct {
-	Occurrences []time.Time // of the period
-	Pushed      int
-	There       int // jobs that exist already
-	LeftOut     int // because of the overlap
+	Occurrences []time.Time `json:"occurrences"` // of the period
+	Pushed      int         `json:"pushed"`
+	There       int         `json:"existing"` // jobs that exist already
+	LeftOut     int         `json:"left_out"` // because of the overlap
 }
 
 // Backfill pushes the occurrences of a period. Errors: *registry.FieldError, and as of Run. After an

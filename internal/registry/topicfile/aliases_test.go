@@ -29,10 +29,10 @@ func TestAliasesAreRead(t *testing.T) {
 	if err != nil || len(topics) != 3 {
 		t.Fatalf("%d topics, %v", len(topics), err)
 	}
-	if b := topics[1]; b.Name != "b" || b.CallbackURL != "https://h/a" || b.TTR.Std() != 20*time.Second {
-		t.Errorf("merged: %+v", b.Topic)
+	if b := topics[1]; b.Name != "b" || b.Is.CallbackURL != "https://h/a" || b.Is.TTR.Std() != 20*time.Second {
+		t.Errorf("merged: %+v", b.Is)
 	}
-	if c := topics[2]; c.Headers["X-Team"] != "pay" {
-		t.Errorf("an alias: %+v", c.Topic)
+	if c := topics[2]; c.Is.Headers["X-Team"] != "pay" {
+		t.Errorf("an alias: %+v", c.Is)
 	}
 }

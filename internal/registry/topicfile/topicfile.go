@@ -23,18 +23,18 @@ import (
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
-// Topic is a topic in a file.
-type Topic struct {
-	*registry.Topic                 // with all defaults
-	JSON            json.RawMessage // the fields in the file, without the name, as the API accepts them
-	HasSecrets      bool            // the file contains secrets
+// Object is a topic or a schedule in a file.
+type Object[T any] struct {
+	Name string
+	Is   *T              // with all defaults
+	JSON json.RawMessage // the fields in the file, without the name, as the API accepts them
 }
 
-// Schedule is a schedule in a file.
-type Schedule struct {
-	*registry.Schedule                 // with all defaults
-	JSON               json.RawMessage // the fields in the file, without the name, as the API accepts them
-}
+// What a file may have.
+type (
+	Topic    = Object[registry.Topic]
+	Schedule = Object[registry.Schedule]
+)
 
 // File is what is in a file.
 type File struct {
@@ -70,20 +70,39 @@ func Parse(data []byte) (file File, err error) {
 
 // add adds a topic or a schedule. document and number say where it is.
 func (f *File) add(fields map[string]any, document, number int) error {
+	key, code := "name", "file.topic"
 	if _, is := fields[scheduleKey]; is {
-		name, s, err := newSchedule(fields)
-		if err != nil {
-			return message.New("file.schedule", document, nameOf(name, number), err)
-		}
-		f.Schedules = append(f.Schedules, s)
-		return nil
+		key, code = scheduleKey, "file.schedule"
 	}
-	name, _ := fields["name"].(string)
-	t, err := newTopic(name, fields)
+	name, err := takeName(fields, key)
+	if err == nil {
+		err = f.decode(key, name, fields)
+	}
 	if err != nil {
-		return message.New("file.topic", document, nameOf(name, number), err)
+		return message.New(code, document, nameOf(name, number), err)
 	}
-	f.Topics = append(f.Topics, t)
+	return nil
+}
+
+// decode decodes the fields of a topic or a schedule, which the key with its name tells.
+func (f *File) decode(key, name string, fields map[string]any) error {
+	data, err := encode(fields)
+	if err != nil {
+		return err
+	}
+	if key == scheduleKey {
+		s, err := registry.DecodeSchedule(name, data)
+		if err != nil {
+			return err
+		}
+		f.Schedules = append(f.Schedules, Schedule{name, s, data})
+		return s.Validate()
+	}
+	t, err := registry.DecodeTopic(name, data)
+	if err != nil {
+		return err
+	}
+	f.Topics = append(f.Topics, Topic{name, t, data})
 	return nil
 }
 
@@ -210,44 +229,20 @@ func nameOf(name string, n int) message.Message {
 	return message.Plain(name)
 }
 
-func newTopic(name string, fields map[string]any) (t Topic, err error) {
-	switch other := fields["name"].(type) {
-	case string, nil:
-		if name == "" {
-			return t, message.New("file.no_name")
-		}
-	default: // YAML reads 2026 as a number
-		return t, message.New("file.name_string", other)
-	}
-	if err := registry.ValidTopicName(name); err != nil {
-		return t, err
-	}
-	delete(fields, "name")
-	_, t.HasSecrets = fields["secrets"]
-	if t.JSON, err = encode(fields); err != nil {
-		return t, err
-	}
-	t.Topic, err = registry.DecodeTopic(name, t.JSON)
-	return t, err
-}
-
-func newSchedule(fields map[string]any) (name string, s Schedule, err error) {
-	switch given := fields[scheduleKey].(type) {
-	case string:
-		name = given
+// takeName removes the name from the fields.
+func takeName(fields map[string]any, key string) (string, error) {
+	switch name := fields[key].(type) {
 	case nil:
-		return name, s, message.New("file.no_name")
-	default:
-		return name, s, message.New("file.name_string", given)
+		return "", message.New("file.no_name")
+	case string:
+		if name == "" {
+			return "", message.New("file.no_name")
+		}
+		delete(fields, key)
+		return name, registry.ValidTopicName(name)
+	default: // YAML reads 2026 as a number
+		return "", message.New("file.name_string", name)
 	}
-	delete(fields, scheduleKey)
-	if s.JSON, err = encode(fields); err != nil {
-		return name, s, err
-	}
-	if s.Schedule, err = registry.DecodeSchedule(name, s.JSON); err != nil {
-		return name, s, err
-	}
-	return name, s, s.Validate()
 }
 
 // encode is json.Marshal without escaping <, > and &, which would reach the endpoint in a body.

@@ -23,11 +23,11 @@ ttr: 20s
 	if err != nil || len(topics) != 3 {
 		t.Fatalf("%d topics, %v", len(topics), err)
 	}
-	if a := topics[0]; a.Name != "a" || a.TTR.Std() != 20*time.Second || a.MaxAttempts != 10 || a.HasSecrets {
-		t.Errorf("a field and the defaults: %+v", a.Topic)
+	if a := topics[0]; a.Name != "a" || a.Is.TTR.Std() != 20*time.Second || a.Is.MaxAttempts != 10 || a.Is.Secrets != nil {
+		t.Errorf("a field and the defaults: %+v", a.Is)
 	}
-	if b := topics[1]; b.Name != "b" || !b.HasSecrets || strings.Contains(string(b.JSON), `"name"`) {
-		t.Errorf("secrets: %+v as %s", b.Topic, b.JSON)
+	if b := topics[1]; b.Name != "b" || b.Is.Secrets == nil || strings.Contains(string(b.JSON), `"name"`) {
+		t.Errorf("secrets: %+v as %s", b.Is, b.JSON)
 	}
 }
 
@@ -105,10 +105,10 @@ func TestWhatIsFormattedIsParsedAgain(t *testing.T) {
 		if err != nil || len(got) != 1 {
 			t.Fatalf("%q is written as\n%s\n%v", text, b, err)
 		}
-		if x := got[0]; x.Title != topic["title"] || x.Owner != topic["owner"] || len(x.Headers) != 6 ||
+		if x := got[0].Is; x.Title != topic["title"] || x.Owner != topic["owner"] || len(x.Headers) != 6 ||
 			len(x.Retry) != 2 ||
 			x.RateLimit != 0.5 {
-			t.Errorf("%q is written as\n%s\nand read as %+v", text, b, x.Topic)
+			t.Errorf("%q is written as\n%s\nand read as %+v", text, b, x)
 		}
 	}
 }
@@ -137,18 +137,18 @@ body: {zone: "<cn>", n: [1, 2.5, null, 12345678901234567, "1e3"], "~": true}
 	if err != nil || len(file.Topics) != 1 || len(file.Schedules) != 3 {
 		t.Fatalf("%+v, %v", file, err)
 	}
-	if s := file.Schedules[0]; s.Name != "report" || s.Cron != "0 8 * * 1-5" || s.Missed != "last" || s.StartAt.Year() != 2026 ||
+	if s := file.Schedules[0].Is; s.Name != "report" || s.Cron != "0 8 * * 1-5" || s.Missed != "last" || s.StartAt.Year() != 2026 ||
 		string(s.Body) != `{"n":[1,2.5,null,12345678901234567,"1e3"],"zone":"<cn>","~":true}` {
-		t.Errorf("%+v with %s", s.Schedule, s.Body)
+		t.Errorf("%+v with %s", s, s.Body)
 	}
 	for _, s := range file.Schedules {
-		text, err := FormatSchedule(s.Schedule)
+		text, err := FormatSchedule(s.Is)
 		if err != nil {
 			t.Fatal(err)
 		}
 		again, err := Parse(text)
 		if err != nil || len(again.Schedules) != 1 || again.Schedules[0].Name != s.Name ||
-			len(registry.DifferingScheduleFields(s.Schedule, again.Schedules[0].Schedule)) > 0 {
+			len(registry.DifferingFields(s.Is, again.Schedules[0].Is)) > 0 {
 			t.Errorf("%s is written as\n%s\n%v", s.JSON, text, err)
 		}
 		if !strings.HasPrefix(string(text), "schedule: "+s.Name+"\ntopic: reports\n") {

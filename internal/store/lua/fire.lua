@@ -9,8 +9,8 @@
 -- Returns {now in µs, then for each schedule its state: {what, cursor, revision of the definition, revision of the
 --         first job (the cursor's is behind those of all jobs), id and creation in ms of the job that was deleted or
 --         '', what journals need (occurrence.lua, six), then what was found, see store.lua}}. What is 'fired',
---         'skipped' (the one before has not ended), 'moved' (the cursor is another one), 'early' (the new one has not come),
---         'other' (the definition is another one), or 'none' (there is no such schedule here).
+--         'skipped' (the one before has not ended), 'moved' (the cursor is another one), 'early' (the new one has not
+--         come), 'other' (the definition is another one), or 'none' (there is no such schedule here).
 -- Keeps   a job is stored with the cursor behind it, so each occurrence is pushed once, whoever tries.
 local function lives(job) return job and (job.state == 'waiting' or job.state == 'running') end
 
