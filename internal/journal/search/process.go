@@ -65,7 +65,8 @@ func (j job) answer(write func(any) error) error {
 	last, told := journal.Progress{}, time.Time{}
 	events, clears, bodies := 0, 0, 0
 	end := line{Done: true, Progress: &last}
-	err := journal.Search(context.Background(), j.Dir, journal.Wanted{ID: j.ID, Group: j.Group}, func(p journal.Progress) {
+	wanted := journal.Wanted{ID: j.ID, Group: j.Group}
+	err := journal.Search(context.Background(), j.Dir, wanted, func(p journal.Progress) {
 		if last = p; time.Since(told) >= tellEvery {
 			told = time.Now()
 			_ = write(line{Progress: &p}) // SIGPIPE ends a process whose parent has ended
