@@ -17,11 +17,30 @@ func (s *Schedules) Drain(ctx context.Context, shard *store.Shard) error {
 		if s.queue.Shards.Named(def.Shard) != shard {
 			continue
 		}
-		if err := s.moveOut(ctx, name, shard); err != nil {
+		wait, err := s.runsIn(ctx, shard.BucketOf(def.Topic), def)
+		if err == nil && !wait {
+			err = s.moveOut(ctx, name, shard)
+		}
+		if err != nil {
 			errs = append(errs, fmt.Errorf("move schedule %s out of shard %s: %w", name, shard.Name(), err))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// runsIn reports whether the newest occurrence runs, which must keep out the next one. It ends in its shard, so the
+// schedule is moved afterwards.
+func (s *Schedules) runsIn(ctx context.Context, b *store.Bucket, def *registry.Schedule) (bool, error) {
+	if def.Overlap == registry.OverlapAllow {
+		return false, nil
+	}
+	cursor, err := b.Cursor(ctx, def.Name)
+	if err != nil || cursor == nil || len(cursor.Last) == 0 {
+		return false, err
+	}
+	newest := store.Ref{Topic: def.Topic, ID: cursor.Last[len(cursor.Last)-1].ID}
+	jobs, _, err := b.Read(ctx, []store.Ref{newest})
+	return err == nil && jobs[0] != nil && jobs[0].State == store.Running, err
 }
 
 // moveOut moves one schedule. The old shard gets the new definition first, so that no host pushes an occurrence there

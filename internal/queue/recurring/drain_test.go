@@ -135,6 +135,31 @@ func TestADrainedScheduleGoesOnWhereItWas(t *testing.T) {
 	wait.For(t, "it goes on", func() bool { return f.get("tick").Cursor.At.After(before.Cursor.At) })
 }
 
+// TestAScheduleIsNotDrainedWhileItsOccurrenceRuns: the other shard would not know that it keeps the next one out.
+func TestAScheduleIsNotDrainedWhileItsOccurrenceRuns(t *testing.T) {
+	f, drain := drainable(t, "b")
+	s := everySecond("tick")
+	s.Overlap = registry.OverlapSkip
+	def, at := f.put(s), f.get("tick").Cursor.At
+	next := at.Truncate(time.Second).Add(time.Second)
+	wait.For(t, "an occurrence", func() bool { return f.fires(def, at, next).What == store.FiredJobs })
+	a := drain()
+	taken, err := a.BucketOf("reports").Reserve(t.Context(), store.Reserve{Worker: "w", Token: "1", Max: 1, Pattern: "012"})
+	if err != nil || len(taken.Jobs) != 1 {
+		t.Fatal(taken, err)
+	}
+	if err := f.Drain(t.Context(), a); err != nil || f.get("tick").Shard != "a" {
+		t.Errorf("drained while it runs: %v, %s", err, f.get("tick").Shard)
+	}
+	f.queue.End(t.Context(), []store.End{{Lease: taken.Jobs[0].Lease, Verb: store.Done}})
+	if err := f.Drain(t.Context(), a); err != nil || f.get("tick").Shard != "b" {
+		t.Errorf("drained when it has ended: %v, %s", err, f.get("tick").Shard)
+	}
+	if last := f.get("tick").Cursor.Last; len(last) != 1 || last[0].State != store.Finished {
+		t.Errorf("last: %+v", last)
+	}
+}
+
 // fires tries to push an occurrence at the old shard.
 func (f *fixture) fires(def *registry.Schedule, cursor, at time.Time) store.Fired {
 	f.Helper()
