@@ -165,7 +165,7 @@ func TestARuleIsPreviewedWhileItIsTyped(t *testing.T) {
 		{"0 8 30 2 *", "", "UTC", "never"},
 		{"0 0 ? * *", "", "UTC", "0 0 ? * *\n    ^"},
 		{"0 8 * * *", "", "Mars/Olympus", "unknown time zone"},
-		{"", "1ms", "UTC", "every must be whole seconds"},
+		{"", "1ms", "UTC", "must be whole seconds"},
 	} {
 		res, body := s.Part("/schedules/-/preview", "cron", c.cron, "every", c.every, "time_zone", c.zone)
 		if res.StatusCode != http.StatusOK || !strings.Contains(body, c.want) {

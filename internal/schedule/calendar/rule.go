@@ -30,7 +30,7 @@ const horizon = 41 * 366 * day
 // of the anchor are cut off.
 func Every(interval time.Duration, anchor time.Time) (*Rule, error) {
 	if interval < time.Second || interval%time.Second != 0 {
-		return nil, errors.New("every must be whole seconds, at least 1s")
+		return nil, errors.New("must be whole seconds, at least 1s")
 	}
 	return &Rule{every: int64(interval / time.Second), anchor: anchor.Unix(), start: earliest, end: latest}, nil
 }
