@@ -106,7 +106,7 @@ func (t *Topic) fields() []field {
 		{name: "owner", into: value(&t.Owner), kind: aText},
 		{name: "secrets", into: list(&t.Secrets), kind: aTextList, secret: true},
 		{name: "state", into: value(&t.State), kind: aText},
-		{name: "name", into: isName(t.Name, "field.other_topic"), kind: aText, told: true},
+		{name: "name", into: isName(t.Name), kind: aText, told: true},
 		{name: "created_at", into: value(new(time.Time)), kind: anInstant, told: true},
 		{name: "updated_at", into: value(new(time.Time)), kind: anInstant, told: true},
 	}
@@ -164,14 +164,14 @@ func list[T any](to *[]T) func([]byte) error {
 	}
 }
 
-// isName accepts the name that the object has already. other is the code of the error of another one.
-func isName(own, other string) func([]byte) error {
+// isName accepts the name that the object has already.
+func isName(own string) func([]byte) error {
 	return func(b []byte) error {
 		var name string
 		if err := json.Unmarshal(b, &name); err != nil || name == own {
 			return err
 		}
-		return Malformed("name", other, name, own)
+		return Malformed("name", "field.other_name", name, own)
 	}
 }
 

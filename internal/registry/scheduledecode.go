@@ -34,7 +34,7 @@ func (s *Schedule) fields() []field {
 		{name: "overlap", into: value(&s.Overlap), kind: aText},
 		{name: "state", into: value(&s.State), kind: aText},
 		{name: "paused_until", into: instant(&s.PausedUntil), kind: anInstant},
-		{name: "name", into: isName(s.Name, "field.other_schedule"), kind: aText, told: true},
+		{name: "name", into: isName(s.Name), kind: aText, told: true},
 	}
 	for _, name := range toldOfSchedules {
 		fields = append(fields, field{name: name, into: func([]byte) error { return nil }, told: true})
