@@ -118,7 +118,7 @@ func (i *installation) furnished(t *testing.T) *harness.Browser {
 		"shop.clean":  {"topic": "shop.close", "cron": "0 */2 * * *", "time_zone": "Asia/Shanghai"},
 		"shop.bill":   {"topic": "shop.close", "cron": "0 0 1 * *"},
 		"shop.paused": {"topic": "shop.close", "every": "15m", "state": "paused"},
-		"mail.often":  {"topic": "mail.welcome", "every": "1s"},
+		"mail.often":  {"topic": "mail.welcome", "every": "1h"},
 	} {
 		fields["body"] = M{"of": name}
 		i.MustDo(t, http.StatusCreated, http.MethodPut, "/v1/schedules/"+name, fields)

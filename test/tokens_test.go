@@ -72,7 +72,7 @@ func TestTokensAreCreatedAndRevoked(t *testing.T) {
 	i.succeeds(t, "token", "revoke", fmt.Sprint(team.ID))
 	api(team.Token, http.MethodPost, "/v1/topics/"+topic+"/jobs", M{"body": 3}, http.StatusUnauthorized)
 	api(made.Token, http.MethodPost, "/v1/topics/"+topic+"/jobs", M{"body": 4}, http.StatusCreated)
-	if list := i.listTokens(t); list["team"].ID != 0 || list["child"].ID != made.ID || len(list["first"].Rights) != 5 {
+	if list := i.listTokens(t); list["team"].ID != 0 || list["child"].ID != made.ID || len(list["first"].Rights) != 6 {
 		t.Errorf("token list has %+v", list)
 	}
 	for _, wrong := range [][]string{
