@@ -9,6 +9,7 @@ import (
 
 	"github.com/wakecall/wakecall/internal/queue/recurring"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/schedule"
 	"github.com/wakecall/wakecall/internal/store"
 )
 
@@ -40,7 +41,7 @@ func (f *fakeSchedules) view(def *registry.Schedule) recurring.View {
 	for n, state := range []store.State{"done", "delayed"} {
 		at := now.Add(time.Duration(n) * time.Minute)
 		v.Cursor.Last = append(v.Cursor.Last, store.Occurrence{
-			ID: recurring.OccurrenceID(def.Name, at), For: at.UnixMilli(), State: state,
+			ID: schedule.OccurrenceID(def.Name, at), For: at.UnixMilli(), State: state,
 		})
 	}
 	return v

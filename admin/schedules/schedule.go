@@ -26,19 +26,16 @@ type scheduleView struct {
 	Paused  bool               // now
 	Last    []store.Occurrence // newest first
 	LeftOut map[string]int     // by reason
-	Reasons []string
+	Reasons []string           // their texts are schedules.left_REASON and schedules.why_REASON
 }
-
-// reasons are why occurrences are left out. Their texts are schedules.left_REASON and schedules.why_REASON.
-var reasons = []string{"late", "overlap", "paused", "limit", "edited"}
 
 func (h *Handler) view(ctx context.Context, name string) (*scheduleView, error) {
 	v, err := h.Schedules.Get(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	d := &scheduleView{View: v, Paused: v.IsPaused(h.Now()), Reasons: reasons}
-	d.told, _ = tell(v.Schedule, h.Now()) // of an invalid rule nothing
+	d := &scheduleView{View: v, Paused: v.IsPaused(h.Now()), Reasons: store.LeftOut}
+	d.told, _ = tell(v.Schedule, h.Now()) // an invalid rule has no words
 	if v.Cursor != nil {
 		d.Last, d.LeftOut = slices.Clone(v.Cursor.Last), v.Cursor.LeftOut
 		slices.Reverse(d.Last)

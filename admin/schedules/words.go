@@ -12,7 +12,7 @@ import (
 	"github.com/wakecall/wakecall/internal/schedule/calendar"
 )
 
-// told is what is said about a schedule's rule.
+// told describes the rule of a schedule.
 type told struct {
 	Words    message.Message
 	Upcoming []time.Time // by the clocks of Zone
@@ -22,8 +22,6 @@ type told struct {
 	Change   time.Time // the next one; zero: there is none
 }
 
-const upcoming = 5
-
 func tell(s *registry.Schedule, now time.Time) (told, error) {
 	rule, err := s.Rule()
 	if err != nil {
@@ -31,7 +29,7 @@ func tell(s *registry.Schedule, now time.Time) (told, error) {
 	}
 	zone := zoneOf(s)
 	d := told{Words: inWords(s), Zone: zone.String(), ZoneData: calendar.ZoneData(),
-		Upcoming: inZone(zone, recurring.Next(s, now, upcoming))}
+		Upcoming: inZone(zone, recurring.Next(s, now, recurring.ToldNext))}
 	if s.Cron == "" {
 		d.Clocks = "schedules.clocks_every"
 		return d, nil

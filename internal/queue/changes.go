@@ -16,8 +16,13 @@ func (q *Queue) record(ctx context.Context, kind store.ChangeKind, jobs ...store
 	for i := range jobs {
 		jobs[i].Via, jobs[i].By = via, by
 	}
-	if err := q.opts.Changed(kind, jobs); err != nil {
-		return &store.UnavailableError{Reason: "journal", RetryAfter: time.Second, Err: err}
+	return unrecorded(q.opts.Changed(kind, jobs))
+}
+
+// unrecorded returns the error of a request whose line the journal refused; nil if it did not.
+func unrecorded(err error) error {
+	if err == nil {
+		return nil
 	}
-	return nil
+	return &store.UnavailableError{Reason: "journal", RetryAfter: time.Second, Err: err}
 }

@@ -217,14 +217,10 @@ func (q *Queue) recordGroup(
 	if q.opts.Grouped == nil {
 		return nil
 	}
-	err := q.opts.Grouped(store.GroupChange{
+	return unrecorded(q.opts.Grouped(store.GroupChange{
 		Group: group, Topics: patterns, Shard: b.Name(), Bucket: b.Number(), Revision: revision, Until: until,
 		Via: store.ViaOf(ctx), By: store.ByOf(ctx),
-	})
-	if err != nil {
-		return &store.UnavailableError{Reason: "journal", RetryAfter: time.Second, Err: err}
-	}
-	return nil
+	}))
 }
 
 // CancelUpTo deletes the jobs of a group in one bucket up to a revision, as a line of a journal says that was replayed.

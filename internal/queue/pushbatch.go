@@ -259,10 +259,9 @@ func (b *pushBatch) acceptKept(answered map[int]bool) {
 	if len(kept) == 0 || b.q.opts.Accepted == nil {
 		return
 	}
-	if err := b.q.opts.Accepted(kept, found); err != nil {
+	if err := unrecorded(b.q.opts.Accepted(kept, found)); err != nil {
 		for _, i := range which {
-			un := &store.UnavailableError{Reason: "journal", RetryAfter: time.Second, Err: err}
-			b.results[i] = store.Result{Err: un}
+			b.results[i] = store.Result{Err: err}
 		}
 	}
 }

@@ -3,7 +3,6 @@ package queue
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/wakecall/wakecall/internal/store"
 )
@@ -37,8 +36,8 @@ func (q *Queue) recordFired(ctx context.Context, b *store.Bucket, f *store.Fire,
 		}
 	}
 	if len(d.Results) > 0 && q.opts.Accepted != nil {
-		if err := q.opts.Accepted(f.Jobs, d.Results); err != nil {
-			return &store.UnavailableError{Reason: "journal", RetryAfter: time.Second, Err: err}
+		if err := unrecorded(q.opts.Accepted(f.Jobs, d.Results)); err != nil {
+			return err
 		}
 	}
 	return q.recordSchedule(d.Noted)
@@ -83,10 +82,7 @@ func (q *Queue) recordSchedule(c *store.ScheduleChange) error {
 	if c == nil || q.opts.Scheduled == nil {
 		return nil
 	}
-	if err := q.opts.Scheduled(*c); err != nil {
-		return &store.UnavailableError{Reason: "journal", RetryAfter: time.Second, Err: err}
-	}
-	return nil
+	return unrecorded(q.opts.Scheduled(*c))
 }
 
 // SetCursor is store.Bucket.SetCursor with the journal's line.

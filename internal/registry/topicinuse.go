@@ -47,7 +47,7 @@ func (s *Snapshot) TopicInUse(name string) error {
 }
 
 // deleteSchedulesOf deletes the schedules that use a topic. Without force it refuses if there are any. Their cursors
-// stay in Redis: a schedule that is made anew has a later revision, and replaces its own.
+// stay in Redis, where nothing uses them: a new schedule of the same name replaces the cursor.
 func (r *Registry) deleteSchedulesOf(tx *gorm.DB, topic string, force bool) (changed []Changed, err error) {
 	s, _, err := r.read(tx, 1)
 	if err != nil {

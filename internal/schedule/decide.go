@@ -39,7 +39,6 @@ type Policy struct {
 // Decision is what becomes of all occurrences after a cursor and not later than now.
 type Decision struct {
 	Push   []time.Time // oldest first; the missed ones before those in time
-	Missed int         // how many of Push are missed ones
 	Late   int         // left out because they are late
 	Limit  int         // left out because too many are late
 	Cursor time.Time   // of the newest one; the old cursor if there was none
@@ -59,8 +58,7 @@ func (p *Policy) Decide(cursor, now time.Time) Decision {
 	}
 	if missed := p.Rule.Count(cursor, until); missed > 0 {
 		d.Push, d.Limit = p.catchUp(cursor, until, now)
-		d.Missed = len(d.Push)
-		d.Late = missed - d.Missed - d.Limit
+		d.Late = missed - len(d.Push) - d.Limit
 	}
 	d.Push = append(d.Push, inTime...)
 	return d
@@ -123,6 +121,11 @@ func (p *Policy) Due(at time.Time) time.Time {
 	if p.Jitter <= 0 {
 		return at
 	}
-	sum := xxhash.Sum64String(p.Name + "@" + at.UTC().Format(time.RFC3339))
+	sum := xxhash.Sum64String(OccurrenceID(p.Name, at))
 	return at.Add(time.Duration(sum % uint64(p.Jitter))).Truncate(time.Millisecond)
+}
+
+// OccurrenceID returns the id of the job of an occurrence.
+func OccurrenceID(schedule string, at time.Time) string {
+	return schedule + "@" + at.UTC().Format(time.RFC3339)
 }

@@ -163,7 +163,7 @@ func (b *Bucket) noted(
 		}
 		c.Last = []Occurrence{o}
 	}
-	for i, reason := range leftOut {
+	for i, reason := range LeftOut {
 		if n := int(Number(Text(fields[1+i]))); n > 0 {
 			c.LeftOut[reason] = n
 		}
@@ -259,8 +259,8 @@ type Cursor struct {
 	LeftOut  map[string]int // by reason
 }
 
-// leftOut are the reasons for which occurrences are left out, in the order of occurrence.lua.
-var leftOut = []string{"late", "overlap", "paused", "limit", "edited"}
+// LeftOut are the reasons for which occurrences are left out, in the order of occurrence.lua.
+var LeftOut = []string{"late", "overlap", "paused", "limit", "edited"}
 
 // Cursor returns the state of a schedule; nil when the bucket has none of this name.
 func (b *Bucket) Cursor(ctx context.Context, name string) (*Cursor, error) {
@@ -303,7 +303,7 @@ func cursorOf(fields map[string]string) (*Cursor, error) {
 	c := &Cursor{
 		Topic: fields["topic"], Revision: Number(fields["rev"]), At: millisOf(fields["at"]), LeftOut: map[string]int{},
 	}
-	for _, reason := range leftOut {
+	for _, reason := range LeftOut {
 		c.LeftOut[reason] = int(Number(fields[reason]))
 	}
 	if last := fields["last"]; last != "" {

@@ -10,6 +10,7 @@ import (
 	"github.com/wakecall/wakecall/internal/queue/queuetest"
 	"github.com/wakecall/wakecall/internal/queue/recurring"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/schedule"
 	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/test/redistest"
 	"github.com/wakecall/wakecall/test/wait"
@@ -163,7 +164,7 @@ func TestAScheduleIsNotDrainedWhileItsOccurrenceRuns(t *testing.T) {
 // fires tries to push an occurrence at the old shard.
 func (f *fixture) fires(def *registry.Schedule, cursor, at time.Time) store.Fired {
 	f.Helper()
-	p := store.Push{Topic: "reports", ID: recurring.OccurrenceID(def.Name, at), DueAt: at, Body: def.Body,
+	p := store.Push{Topic: "reports", ID: schedule.OccurrenceID(def.Name, at), DueAt: at, Body: def.Body,
 		Schedule: def.Name, For: at}
 	fired, _, err := f.queue.Fire(f.Context(), f.queue.Shards.Named("a").BucketOf("reports"), []store.Fire{{
 		Name: def.Name, Topic: "reports", Revision: def.Revision, Cursor: cursor, New: at, Overlap: "allow",
@@ -186,7 +187,7 @@ func TestOccurrencesAreDrainedToTheirSchedule(t *testing.T) {
 	for i := range n {
 		for _, name := range []string{"tick", "deleted"} {
 			at := future.Add(time.Duration(i) * time.Second)
-			r := f.queue.Push(t.Context(), store.Push{Topic: "reports", ID: recurring.OccurrenceID(name, at), DueAt: at,
+			r := f.queue.Push(t.Context(), store.Push{Topic: "reports", ID: schedule.OccurrenceID(name, at), DueAt: at,
 				Schedule: name, For: at, Body: []byte("1")})
 			if r.Err != nil {
 				t.Fatal(r.Err)

@@ -55,7 +55,7 @@ func (l *lane) rehome(ctx context.Context) {
 	l.looked = time.Now()
 	for _, def := range l.astray {
 		home, err := l.opts.Queue.HomeOf(def.Topic, def.Name)
-		if err != nil || home != l.bucket.Shard() || home.BucketOf(def.Topic) != l.bucket {
+		if err != nil || home.BucketOf(def.Topic) != l.bucket {
 			continue
 		}
 		err = l.move(ctx, def, home)

@@ -87,7 +87,7 @@ func (l *lane) follow(s *registry.Snapshot) {
 		if !inUse(s, def.Shard) {
 			l.astray = append(l.astray, def)
 		}
-		if l.entries[name] != nil || !l.has(def) {
+		if l.entries[name] != nil || bucketIn(l.opts.Queue, def) != l.bucket {
 			continue
 		}
 		policy, err := def.Policy()
@@ -99,10 +99,6 @@ func (l *lane) follow(s *registry.Snapshot) {
 		l.entries[name] = e
 		heap.Push(&l.queue, e)
 	}
-}
-
-func (l *lane) has(s *registry.Schedule) bool {
-	return l.opts.Queue.Shards.Named(s.Shard) == l.bucket.Shard() && l.bucket.Shard().BucketOf(s.Topic) == l.bucket
 }
 
 // step does what is due, and returns how long to wait until the next step.

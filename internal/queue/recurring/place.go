@@ -25,12 +25,9 @@ func (s *Schedules) place(catchUp bool) registry.PlaceSchedule {
 
 // remove removes a schedule from its shard, if that is in use.
 func (s *Schedules) remove(ctx context.Context, was *registry.Schedule) error {
-	if s.queue.Shards.Named(was.Shard) == nil {
+	b := bucketIn(s.queue, was)
+	if b == nil {
 		return nil
-	}
-	b, err := s.bucketOf(was)
-	if err != nil {
-		return err
 	}
 	return s.queue.SetCursor(ctx, b, store.CursorChange{Name: was.Name})
 }
@@ -52,9 +49,7 @@ func (s *Schedules) changeTopic(ctx context.Context, was, now *registry.Schedule
 	if err := s.begin(ctx, now); err != nil {
 		return err
 	}
-	from, errFrom := s.bucketOf(was)
-	to, errTo := s.bucketOf(now)
-	if errFrom == nil && errTo == nil && from == to {
+	if bucketIn(s.queue, was) == bucketIn(s.queue, now) {
 		return nil // begin has removed it
 	}
 	return s.remove(ctx, was)

@@ -8,14 +8,9 @@ import (
 	"github.com/wakecall/wakecall/internal/store"
 )
 
-// OccurrenceID returns the id of the job of an occurrence.
-func OccurrenceID(schedule string, at time.Time) string {
-	return schedule + "@" + at.UTC().Format(time.RFC3339)
-}
-
 // manualID returns the id of a job that is pushed by hand. It is never that of an occurrence.
-func manualID(schedule string, at time.Time) string {
-	return schedule + "!" + at.UTC().Format("2006-01-02T15:04:05.000Z")
+func manualID(name string, at time.Time) string {
+	return name + "!" + at.UTC().Format("2006-01-02T15:04:05.000Z")
 }
 
 // jobOf returns the push of a schedule's job.
@@ -38,7 +33,7 @@ func jobOf(s *registry.Schedule, topic *registry.Topic, id string, due, nominal 
 func jobsOf(s *registry.Schedule, topic *registry.Topic, p *schedule.Policy, list []time.Time) []store.Push {
 	jobs := make([]store.Push, len(list))
 	for i, at := range list {
-		jobs[i] = jobOf(s, topic, OccurrenceID(s.Name, at), p.Due(at), at)
+		jobs[i] = jobOf(s, topic, schedule.OccurrenceID(s.Name, at), p.Due(at), at)
 	}
 	return jobs
 }

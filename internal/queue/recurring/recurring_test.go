@@ -189,7 +189,7 @@ func TestEachOccurrenceIsPushedOnce(t *testing.T) {
 		t.Errorf("%d pushes in the journal, %d jobs", len(f.pushed), len(ids))
 	}
 	for i, p := range f.pushed {
-		if p.Schedule != "tick" || p.ID != recurring.OccurrenceID("tick", p.For) || p.Via != "schedule" {
+		if p.Schedule != "tick" || p.ID != schedule.OccurrenceID("tick", p.For) || p.Via != "schedule" {
 			t.Errorf("push %d: %+v", i, p)
 		}
 	}
@@ -365,7 +365,7 @@ func TestADeletionThatIsNotCommitted(t *testing.T) {
 	}
 	f.run(2)
 	wait.For(t, "occurrences", func() bool { return len(f.ids()) > 0 })
-	first := recurring.OccurrenceID("tick", began.Truncate(time.Second).Add(time.Second))
+	first := schedule.OccurrenceID("tick", began.Truncate(time.Second).Add(time.Second))
 	if ids := f.ids(); ids[0] != first {
 		t.Errorf("the first one is %s, want %s", ids[0], first)
 	}
@@ -489,7 +489,7 @@ func TestTheAnswerAboutAReplacedOccurrenceIsLost(t *testing.T) {
 	first := c.At.Truncate(time.Second).Add(time.Second)
 	fire := func(cursor, at time.Time) {
 		t.Helper()
-		p := store.Push{Topic: "reports", ID: recurring.OccurrenceID("tick", at), DueAt: at, Body: s.Body,
+		p := store.Push{Topic: "reports", ID: schedule.OccurrenceID("tick", at), DueAt: at, Body: s.Body,
 			Schedule: "tick", For: at, OnDuplicate: store.Keep}
 		_, _, err := f.queue.Fire(t.Context(), bucket, []store.Fire{{Name: "tick", Topic: "reports",
 			Revision: c.Revision, Cursor: cursor, New: at, Overlap: "replace", Jobs: []store.Push{p}}})
@@ -502,7 +502,7 @@ func TestTheAnswerAboutAReplacedOccurrenceIsLost(t *testing.T) {
 	done := node.CutReply("evalsha", "tick")
 	fire(first, first.Add(time.Second))
 	<-done
-	if want := []string{recurring.OccurrenceID("tick", first)}; !slices.Equal(f.gone, want) {
+	if want := []string{schedule.OccurrenceID("tick", first)}; !slices.Equal(f.gone, want) {
 		t.Errorf("the journal says that %v were deleted, want %v", f.gone, want)
 	}
 }

@@ -39,7 +39,8 @@ type View struct {
 	Err    error
 }
 
-const toldNext = 5
+// ToldNext is how many of the next occurrences are told.
+const ToldNext = 5
 
 // Get returns a schedule. Errors: registry.ErrNoSchedule.
 func (s *Schedules) Get(ctx context.Context, name string) (*View, error) {
@@ -80,7 +81,7 @@ func (s *Schedules) List(
 func (s *Schedules) views(ctx context.Context, defs []*registry.Schedule) []View {
 	views := s.States(ctx, defs)
 	for i, def := range defs {
-		views[i].Next = Next(def, time.Now(), toldNext)
+		views[i].Next = Next(def, time.Now(), ToldNext)
 	}
 	return views
 }
@@ -134,13 +135,20 @@ func Next(def *registry.Schedule, now time.Time, n int) (list []time.Time) {
 }
 
 func (s *Schedules) bucketOf(def *registry.Schedule) (*store.Bucket, error) {
-	shard := s.queue.Shards.Named(def.Shard)
-	if shard == nil {
-		return nil, &store.UnavailableError{
-			Reason: "down", RetryAfter: time.Second, Err: fmt.Errorf("shard %s is not in use", def.Shard),
-		}
+	if b := bucketIn(s.queue, def); b != nil {
+		return b, nil
 	}
-	return shard.BucketOf(def.Topic), nil
+	return nil, &store.UnavailableError{
+		Reason: "down", RetryAfter: time.Second, Err: fmt.Errorf("shard %s is not in use", def.Shard),
+	}
+}
+
+// bucketIn returns the bucket that has a schedule; nil while its shard is not in use.
+func bucketIn(q *queue.Queue, def *registry.Schedule) *store.Bucket {
+	if shard := q.Shards.Named(def.Shard); shard != nil {
+		return shard.BucketOf(def.Topic)
+	}
+	return nil
 }
 
 // Put stores a new or changed schedule. may is asked with the stored definition (nil: there is none); its error ends
@@ -180,12 +188,9 @@ func (s *Schedules) Delete(ctx context.Context, actor, name string) error {
 	edit := func(*registry.Schedule) (*registry.Schedule, error) { return nil, nil }
 	var left *store.Bucket
 	var revision int64
-	place := func(ctx context.Context, was, _ *registry.Schedule) (err error) {
-		if s.queue.Shards.Named(was.Shard) == nil {
+	place := func(ctx context.Context, was, _ *registry.Schedule) error {
+		if left = bucketIn(s.queue, was); left == nil {
 			return nil
-		}
-		if left, err = s.bucketOf(was); err != nil {
-			return err
 		}
 		revision = was.Revision + 1
 		return s.queue.SetCursor(ctx, left, store.CursorChange{Name: name, Topic: was.Topic, Revision: revision})
