@@ -69,7 +69,7 @@ func (s *Schedules) moveOut(ctx context.Context, name string, from *store.Shard)
 		left, revision = from.BucketOf(was.Topic), now.Revision
 		return s.carry(ctx, left, to, now)
 	}
-	if _, err := s.registry.ChangeSchedule(ctx, "system", "move", name, edit, place); err != nil || left == nil {
+	if _, err := s.store(ctx, "system", "move", name, edit, place); err != nil || left == nil {
 		return err
 	}
 	return s.queue.SetCursor(ctx, left, store.CursorChange{Name: name, Was: &revision})

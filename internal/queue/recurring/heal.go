@@ -89,6 +89,6 @@ func (l *lane) move(ctx context.Context, def *registry.Schedule, home *store.Sha
 		}
 		return l.opts.Queue.SetCursor(ctx, l.bucket, c)
 	}
-	_, err := l.opts.Registry.ChangeSchedule(ctx, "system", "move", def.Name, edit, place)
+	_, err := New(l.opts.Queue, l.opts.Registry).store(ctx, "system", "move", def.Name, edit, place)
 	return err
 }
