@@ -30,12 +30,16 @@ func (b *Bucket) SetClock(ctx context.Context, t time.Time) error {
 	return nil
 }
 
+// standingGrace is added to the leases of ReserveFirst. The clock stands during a call, so a lease ends only when the
+// process has died; each end of a lease that is due is an event, at which the clock would stop in vain.
+const standingGrace = time.Hour
+
 // ReserveFirst reserves the first due job that its topic's limits allow to be called: by due time, priority and push.
 // It passes over some topics. If there is no such job, next is the time of the next event; zero: there is none.
 func (b *Bucket) ReserveFirst(
 	ctx context.Context, token string, passed []string,
 ) (got Reserved, next time.Time, err error) {
-	args := []any{token, LeaseGrace.Milliseconds()}
+	args := []any{token, standingGrace.Milliseconds()}
 	for _, topic := range passed {
 		args = append(args, topic)
 	}
