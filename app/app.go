@@ -21,6 +21,7 @@ import (
 	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/observe/refusals"
 	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/queue/devclock"
 	"github.com/wakecall/wakecall/internal/queue/pull"
 	"github.com/wakecall/wakecall/internal/reconcile"
 	"github.com/wakecall/wakecall/internal/registry"
@@ -42,6 +43,9 @@ type parts struct {
 	shards   []store.ShardConfig // the queue's current shards
 	ticks    []chan struct{}     // see shardsChanged
 	changes  *registry.Subscription
+
+	clock *devclock.Clock  // of an installation for tests, and what moves it
+	dev   *devclock.Driver
 
 	// recovered reports what the journal's lines did in a shard that had lost writes; nil except in the redis-checker,
 	// which raises an alert.
@@ -114,6 +118,11 @@ func (p *parts) open(process string, migrate registry.Migrate) (err error) {
 		timeout = max(timeout, patience)
 	}
 	p.refused = refusals.NewRecorder(p.log)
+	var standing func() time.Time
+	if process == RoleDev {
+		p.clock = devclock.NewClock(time.Now())
+		standing = p.clock.Now
+	}
 	p.queue = queue.Open(store.Options{
 		Refused: p.refused.Add,
 		Timeout: timeout, PoolSize: p.cfg.Redis.PoolSize, Buckets: p.cfg.Redis.Buckets, Logger: p.log,
@@ -123,7 +132,7 @@ func (p *parts) open(process string, migrate registry.Migrate) (err error) {
 		Remembers:  p.remembers, Pinned: p.pinned, ShardOf: p.shardOf,
 		Announced: func() { p.registry.Nudge() }, // the registry is opened before the queue has shards
 		Host:      setup.HostName(p.cfg), Settings: setup.CommonSettings(p.cfg),
-		AwaitCompared: awaitsCompared(process),
+		AwaitCompared: awaitsCompared(process), StandingClock: standing,
 	})
 	if p.registry, err = setup.OpenRegistry(p.cfg, p.log, migrate, p.queue.Shards.Announce); err == nil {
 		p.changes = p.registry.Subscribe()
@@ -143,7 +152,7 @@ func (p *parts) open(process string, migrate registry.Migrate) (err error) {
 const awaitCompared = 3 * time.Second
 
 func awaitsCompared(process string) time.Duration {
-	if process == RoleServer || process == RoleGateway || process == RoleAdmin {
+	if process == RoleServer || process == RoleDev || process == RoleGateway || process == RoleAdmin {
 		return awaitCompared
 	}
 	return 0

@@ -16,7 +16,7 @@ import (
 // ChildRoles returns the roles that a master runs as child processes.
 func ChildRoles(version string) map[string]child.Role {
 	roles := map[string]child.Role{}
-	for _, name := range Roles() {
+	for _, name := range append(Roles(), RoleDev) {
 		roles[name] = func(ctx context.Context, c *child.Child) error { return runChild(ctx, c, version) }
 	}
 	return roles

@@ -45,7 +45,7 @@ func Roles() []string {
 // listeners returns the sockets that a role listens on.
 func listeners(cfg *conf.Config, role string) []master.ListenSpec {
 	switch role {
-	case RoleServer:
+	case RoleServer, RoleDev:
 		return []master.ListenSpec{{Name: "api", Key: "server.addr", Addr: cfg.Server.Addr}}
 	case RoleAdmin:
 		return []master.ListenSpec{{Name: "admin", Key: "admin.addr", Addr: cfg.Admin.Addr}}
@@ -58,7 +58,7 @@ func listeners(cfg *conf.Config, role string) []master.ListenSpec {
 // healthURL returns the URL that answers 200 while a role serves its clients; "" if it has none.
 func healthURL(cfg *conf.Config, role string) string {
 	switch role {
-	case RoleServer:
+	case RoleServer, RoleDev:
 		return setup.APIURL(cfg) + "/healthz"
 	case RoleAdmin:
 		return setup.AdminURL(cfg) + "healthz"
@@ -111,6 +111,8 @@ func (p *parts) newRole(name string, l map[string]net.Listener, replaced func() 
 	switch name {
 	case RoleServer:
 		return p.newServer(l["api"], replaced)
+	case RoleDev:
+		return p.newDev(l["api"])
 	case RoleAdmin:
 		return p.newAdmin(l["admin"])
 	case RoleGateway:
@@ -138,7 +140,7 @@ func (p *parts) newServer(l net.Listener, replaced func() bool) (role, error) {
 	if err != nil {
 		return role{}, err
 	}
-	s, err := server.New(server.Options{
+	o := server.Options{
 		Jobs: p.jobs(), Groups: p.queue, Schedules: p.schedules(), Waits: p.figures(), Workers: p.pull,
 		Search:   searcher,
 		Registry: p.editedRegistry(),
@@ -152,8 +154,12 @@ func (p *parts) newServer(l net.Listener, replaced func() bool) (role, error) {
 			MaxSchedules: p.cfg.Schedules.PerToken,
 		},
 		TLS: certificates, ShutdownTimeout: p.cfg.ShutdownTimeout, Replaced: replaced, Version: p.version,
-		Logger: p.log, Registerer: p.metrics, MetricTopics: p.cfg.Metrics.Topics,
-	})
+		Logger: p.log, Registerer: p.metrics, MetricTopics: p.cfg.Metrics.Topics, Now: p.queue.Now,
+	}
+	if p.dev != nil {
+		o.Dev = p.dev
+	}
+	s, err := server.New(o)
 	if err = errors.Join(err, p.countWorkers(), p.showExpiry("server", certificates)); err != nil {
 		return role{}, err
 	}
@@ -217,16 +223,21 @@ func (p *parts) newTimer() role {
 		Buckets: listAs(p.queue.Shards.Buckets, func(b *store.Bucket) timer.Bucket { return b }),
 		Changed: p.shardsChanged(), Exact: true, Logger: p.log, Registerer: p.metrics,
 	})
-	schedules := recurring.NewRunner(recurring.Options{
-		Queue: p.queue, Registry: p.registry, Changed: p.shardsChanged(), Accepting: p.journal.Accepting,
-		Logger: p.log, Registerer: p.metrics,
-	})
+	schedules := p.recurring()
 	return role{run: func(ctx context.Context) error {
 		var wg sync.WaitGroup
 		defer wg.Wait()
 		wg.Go(func() { schedules.Run(ctx) })
 		return t.Run(ctx)
 	}}
+}
+
+// recurring returns what pushes the occurrences of schedules.
+func (p *parts) recurring() *recurring.Runner {
+	return recurring.NewRunner(recurring.Options{
+		Queue: p.queue, Registry: p.registry, Changed: p.shardsChanged(), Accepting: p.journal.Accepting,
+		Logger: p.log, Registerer: p.metrics,
+	})
 }
 
 // schedules returns what reads and changes schedules.
@@ -237,7 +248,15 @@ func (p *parts) newDispatcher() (role, error) {
 	if err != nil {
 		return role{}, err
 	}
-	d := dispatcher.New(dispatcher.Options{
+	d := p.dispatcher(caller)
+	return role{run: func(ctx context.Context) error {
+		defer caller.Close()
+		return d.Run(ctx)
+	}, status: d.Status}, nil
+}
+
+func (p *parts) dispatcher(caller *callback.Caller) *dispatcher.Dispatcher {
+	return dispatcher.New(dispatcher.Options{
 		Buckets: listAs(p.queue.Shards.Buckets, func(b *store.Bucket) dispatcher.Bucket {
 			return observe.Bucket{Bucket: b}
 		}),
@@ -248,10 +267,6 @@ func (p *parts) newDispatcher() (role, error) {
 		Registerer:   p.metrics,
 		MetricTopics: p.cfg.Metrics.Topics,
 	})
-	return role{run: func(ctx context.Context) error {
-		defer caller.Close()
-		return d.Run(ctx)
-	}, status: d.Status}, nil
 }
 
 // newCaller returns the client for URLs configured by users: endpoints, and webhooks of alerts.

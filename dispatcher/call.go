@@ -16,9 +16,10 @@ import (
 // reservation is a leased job whose outcome is not settled yet.
 type reservation struct {
 	*store.Job
-	place *place
-	sent  time.Time // when the reserve request was sent (monotonic)
-	now   time.Time // Redis's clock, not before sent
+	place  *place
+	sent   time.Time // when the reserve request was sent (monotonic)
+	now    time.Time // Redis's clock, not before sent
+	stands bool      // Redis's clock shows now until the call has ended
 
 	asked request   // for the lease: the last one
 	ends  time.Time // when the lease ends, or earlier (monotonic)
@@ -26,7 +27,15 @@ type reservation struct {
 }
 
 // clock estimates Redis's current time. It may be ahead by a round trip.
-func (r *reservation) clock() time.Time { return r.now.Add(time.Since(r.sent)) }
+func (r *reservation) clock() time.Time { return r.redisAt(time.Now()) }
+
+// redisAt estimates Redis's time at t, likewise.
+func (r *reservation) redisAt(t time.Time) time.Time {
+	if r.stands {
+		return r.now
+	}
+	return r.now.Add(t.Sub(r.sent))
+}
 
 // handle calls one job and passes on its outcome. A panic fails the attempt, not the process.
 func (s *reserver) handle(r *reservation) {
@@ -140,7 +149,7 @@ func (s *reserver) attempt(r *reservation, topic *registry.Topic, ttr time.Durat
 		o.Endpoint = store.EndpointUp
 	}
 	o.Attempt = &store.Attempt{
-		StartedAt: r.now.Add(started.Sub(r.sent)).UnixMilli(), TookMS: float64(o.took.Microseconds()) / 1000,
+		StartedAt: r.redisAt(started).UnixMilli(), TookMS: float64(o.took.Microseconds()) / 1000,
 		Status: out.Status, Error: cut(out.Err, maxError), Answer: cut(o.answer, maxAnswer),
 	}
 	s.decide(o, &out, topic, n, most)

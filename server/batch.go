@@ -92,7 +92,7 @@ func (s *Server) decodeMember(c *call, r *memberRequest, member []byte) (p store
 	}
 	body, err := r.jsonBody(member)
 	if err == nil {
-		p, err = r.push(topic, body, s.limits.MaxBody)
+		p, err = r.push(topic, body, s.limits.MaxBody, s.opts.Now())
 	}
 	if err != nil {
 		s.countPush(topic.Name, resultRefused)

@@ -34,6 +34,7 @@ const (
 	codeScheduleExists   Code = "schedule_exists"
 	codeScheduleLimit    Code = "schedule_limit"
 	codeLeaseOver        Code = "lease_over"
+	codeClockAdvancing   Code = "clock_advancing" // of an installation for tests
 	codeWrongHost        Code = "wrong_host" // among hosts only
 	codeRateLimited      Code = "rate_limited"
 	codeUnavailable      Code = "unavailable"     // nothing was changed

@@ -78,7 +78,7 @@ func (r *pushRequest) jsonBody(request []byte) ([]byte, error) {
 }
 
 // push returns the push of a job to a topic, with the topic's defaults.
-func (r *pushRequest) push(topic *registry.Topic, body []byte, maxBody int) (store.Push, error) {
+func (r *pushRequest) push(topic *registry.Topic, body []byte, maxBody int, now time.Time) (store.Push, error) {
 	if err := r.check(topic, body, maxBody); err != nil {
 		return store.Push{}, err
 	}
@@ -106,7 +106,7 @@ func (r *pushRequest) push(topic *registry.Topic, body []byte, maxBody int) (sto
 	if p.ID == "" {
 		p.ID, p.Fresh = store.NewID(), true
 	}
-	return p, checkExpiry(&p, time.Now())
+	return p, checkExpiry(&p, now)
 }
 
 // checkExpiry refuses a job that would expire before it is due. Two instants are compared with each other, not with the

@@ -56,7 +56,7 @@ func (s *Server) pushJSON(c *call) error {
 		if err != nil {
 			return err
 		}
-		p, err := r.push(c.topic, job, s.limits.MaxBody)
+		p, err := r.push(c.topic, job, s.limits.MaxBody, s.opts.Now())
 		if err != nil {
 			return err
 		}

@@ -28,7 +28,7 @@ func (s *Server) pushRaw(c *call) error {
 		return err
 	}
 	return s.withBody(c, int64(s.limits.MaxBody), func(body *buffer) error {
-		p, err := r.push(c.topic, body.b, s.limits.MaxBody)
+		p, err := r.push(c.topic, body.b, s.limits.MaxBody, s.opts.Now())
 		if err != nil {
 			return err
 		}

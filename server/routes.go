@@ -80,6 +80,9 @@ func (s *Server) routes() {
 	e.GET("/v1/tokens", s.onAnyTopic(mayTokens, s.listTokens))
 	e.POST("/v1/tokens", s.onAnyTopic(mayTokens, s.createToken))
 	e.DELETE("/v1/tokens/:token", s.onAnyTopic(mayTokens, s.revokeToken))
+	if s.opts.Dev != nil {
+		s.devRoutes()
+	}
 }
 
 // Routes lists the routes as "METHOD /path/{parameter}".

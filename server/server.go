@@ -130,7 +130,8 @@ type Options struct {
 	Registerer prometheus.Registerer // nil: metrics are not exported
 	// MetricTopics limits the topics with their own metrics; 0: 1,000.
 	MetricTopics int
-	Now          func() time.Time // for tests
+	Now          func() time.Time // nil: time.Now
+	Dev          Dev              // of an installation for tests; nil: it is none
 }
 
 // Server is the HTTP API.

@@ -157,7 +157,7 @@ func group(cmd *cobra.Command, below ...*cobra.Command) *cobra.Command {
 }
 
 func (p *program) commands() []*cobra.Command {
-	return append(append([]*cobra.Command{p.upCommand()}, p.roleCommands()...),
+	return append(append([]*cobra.Command{p.upCommand(), p.devCommand()}, p.roleCommands()...),
 		p.pushCommand(), p.getCommand(), p.deleteCommand(), p.runCommand(), p.resendCommand(), p.listCommand(),
 		p.searchCommand(), p.changeCommand(), p.groupCommand(), p.mcpCommand(), p.deadCommand(), p.alertCommand(),
 		p.topCommand(), p.workCommand(), p.topicCommand(), p.scheduleCommand(), p.statsCommand(), p.shardCommand(),

@@ -44,6 +44,14 @@ func Open(o store.Options) *Queue {
 // Close closes all connections. No method may be called afterwards.
 func (q *Queue) Close() error { return q.Shards.close() }
 
+// Now returns the time, by this host's clock or by one that stands until it is moved.
+func (q *Queue) Now() time.Time {
+	if q.opts.StandingClock != nil {
+		return q.opts.StandingClock()
+	}
+	return time.Now()
+}
+
 // Ready returns nil when a push can be accepted now, otherwise the reason.
 func (q *Queue) Ready() error { return q.Shards.ready() }
 

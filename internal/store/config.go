@@ -65,6 +65,9 @@ type Options struct {
 	AwaitCompared time.Duration
 	// Control may refuse a TCP connection (ControlContext of net.Dialer). nil: none is refused.
 	Control Control
+	// StandingClock makes scripts take the time from a key, see standing.go, and returns that time: for tests of what
+	// follows from time. nil: they take their server's.
+	StandingClock func() time.Time
 	// Pace limits the moves of jobs out of draining shards. nil: DefaultPace.
 	Pace *MovePace
 }

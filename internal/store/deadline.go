@@ -31,6 +31,9 @@ func (c *clockReading) earliest(t time.Time) int64 { return c.server + t.Sub(c.a
 
 // until returns the deadline for a script to begin, in ms by the server's clock; 0 while that is not known.
 func (b *Bucket) until(ctx context.Context, patience time.Duration) int64 {
+	if b.shard.standing != nil {
+		return 1 << 52 // any time may have been jumped over
+	}
 	clock, now := b.clock.Load(), time.Now()
 	if clock == nil || now.Sub(clock.at) > clockFor {
 		return 0
@@ -43,19 +46,40 @@ func (b *Bucket) until(ctx context.Context, patience time.Duration) int64 {
 
 // Clock is a reading of the clock of a bucket's server. At a time t of this process it shows at least Now and what has
 // passed since the answer, and at most Now and what has passed since the request.
-type Clock struct{ Now, asked, answered time.Time }
+type Clock struct {
+	Now, asked, answered time.Time
+	stands               bool // it shows Now until it is moved
+}
 
 // Answered returns when this process got the reading; zero: never.
 func (c Clock) Answered() time.Time { return c.answered }
 
 // Least returns the earliest time that the server may show at t.
-func (c Clock) Least(t time.Time) time.Time { return c.Now.Add(t.Sub(c.answered)) }
+func (c Clock) Least(t time.Time) time.Time {
+	if c.stands {
+		return c.Now
+	}
+	return c.Now.Add(t.Sub(c.answered))
+}
 
 // Most returns the latest time that the server may show at t.
-func (c Clock) Most(t time.Time) time.Time { return c.Now.Add(t.Sub(c.asked)) }
+func (c Clock) Most(t time.Time) time.Time {
+	if c.stands {
+		return c.Now
+	}
+	return c.Now.Add(t.Sub(c.asked))
+}
+
+// clockAt returns the reading of an answer to a request that was sent at a time.
+func (b *Bucket) clockAt(now, asked time.Time) Clock {
+	return Clock{now, asked, time.Now(), b.shard.standing != nil}
+}
 
 // Clock reads the clock of the bucket's server. On a Cluster, a command without a key goes to any node.
 func (b *Bucket) Clock(ctx context.Context) (Clock, error) {
+	if b.shard.standing != nil {
+		return b.clockAt(b.shard.standing(), time.Now()), nil
+	}
 	if err := b.Unusable(); err != nil {
 		return Clock{}, err
 	}
@@ -64,7 +88,7 @@ func (b *Bucket) Clock(ctx context.Context) (Clock, error) {
 	if err != nil {
 		return Clock{}, b.Failed(ctx, asked, err)
 	}
-	return Clock{now, asked, time.Now()}, nil
+	return b.clockAt(now, asked), nil
 }
 
 func (b *Bucket) readClock(ctx context.Context) (time.Time, error) {

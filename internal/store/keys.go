@@ -39,6 +39,7 @@ import (
 //	turns            HASH: priority → the topic that was served last when a worker named several, by its number
 //	v:NAME           the token of a caller's last reservation, and its jobs
 //	rev              the revision of the last change, see changes.go
+//	clock            the time in µs, where it stands until it is moved, see standing.go
 //	idle             set while a dispatcher waits for work
 //	start:MS         set while a dispatcher's start window is that wide, see startwindow.go
 //	awaited          ZSET: pull topics that workers wait for, by when the entry expires

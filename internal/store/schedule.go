@@ -79,7 +79,7 @@ func (b *Bucket) Fire(ctx context.Context, list []Fire) (fired []Fired, clock Cl
 		return nil, clock, fmt.Errorf("fire %d schedules: %w", len(list), ErrReply)
 	}
 	now := micros(reply[0])
-	clock, fired = Clock{now, asked, time.Now()}, make([]Fired, len(list))
+	clock, fired = b.clockAt(now, asked), make([]Fired, len(list))
 	number := 0
 	for i := range list {
 		if fired[i], err = b.fired(&list[i], Values(reply[i+1]), now, o.Doubtful, &number); err != nil {

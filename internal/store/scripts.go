@@ -22,18 +22,19 @@ var (
 	pushEarlyScript = declare(Row{
 		Name: "push early", File: "push", Guard: GuardEarly, Deadline: true, Lost: LostDoubt, Replicas: true,
 	})
-	fireScript       = declare(Row{Name: "fire", Guard: GuardComplete, Deadline: true, Lost: LostDoubt})
-	cursorScript     = declare(Row{Name: "cursor", Guard: GuardComplete, Deadline: true, Lost: LostDoubt})
-	changeScript     = declare(Row{Name: "change", Deadline: true, Lost: LostDoubt, Replicas: true})
-	deleteScript     = declare(Row{Name: "delete", Deadline: true, Lost: LostDoubt, Replicas: true})
-	deadScript       = declare(Row{Name: "dead", Deadline: true, Lost: LostNever})    // it would take others
-	reserveScript    = declare(Row{Name: "reserve", Deadline: true, Lost: LostNever}) // callers repeat it
-	takeScript       = declare(Row{Name: "take", Deadline: true, Lost: LostNever, Comparing: ComparingWaitsAlone})
-	takeByIDScript   = declare(Row{Name: "takebyid", Deadline: true})
-	settleScript     = declare(Row{Name: "settle", Lost: LostDoubt})
-	settleByIDScript = declare(Row{Name: "settle by id", File: "settle", Deadline: true, Lost: LostDoubt})
-	wakeScript       = declare(Row{Name: "wake"})
-	configureScript  = declare(Row{Name: "configure", Guard: GuardNone, Deadline: true})
+	fireScript         = declare(Row{Name: "fire", Guard: GuardComplete, Deadline: true, Lost: LostDoubt})
+	cursorScript       = declare(Row{Name: "cursor", Guard: GuardComplete, Deadline: true, Lost: LostDoubt})
+	changeScript       = declare(Row{Name: "change", Deadline: true, Lost: LostDoubt, Replicas: true})
+	deleteScript       = declare(Row{Name: "delete", Deadline: true, Lost: LostDoubt, Replicas: true})
+	deadScript         = declare(Row{Name: "dead", Deadline: true, Lost: LostNever})    // it would take others
+	reserveScript      = declare(Row{Name: "reserve", Deadline: true, Lost: LostNever}) // callers repeat it
+	reserveFirstScript = declare(Row{Name: "reservefirst", Deadline: true, Lost: LostNever})
+	takeScript         = declare(Row{Name: "take", Deadline: true, Lost: LostNever, Comparing: ComparingWaitsAlone})
+	takeByIDScript     = declare(Row{Name: "takebyid", Deadline: true})
+	settleScript       = declare(Row{Name: "settle", Lost: LostDoubt})
+	settleByIDScript   = declare(Row{Name: "settle by id", File: "settle", Deadline: true, Lost: LostDoubt})
+	wakeScript         = declare(Row{Name: "wake"})
+	configureScript    = declare(Row{Name: "configure", Guard: GuardNone, Deadline: true})
 
 	// health
 	identifyScript = declare(Row{Name: "identify", Guard: GuardNone})
@@ -119,15 +120,15 @@ func (c *Script) needsCompared() bool { return c.Guard == GuardCompared || c.Gua
 
 const with = "-- With: "
 
-// text composes the text of a script: its first line, which must stay the first, base, the guards, and the files in
-// shared that its second line names. All but base and the guards is one function: Lua searches the variables of a block
+// text composes the text of a script: its first line, which must stay the first, the clock, base, the guards, and the
+// files in shared that its second line names. All but the head is one function: Lua searches the variables of a block
 // anew for each function that is made in it and uses one, but has those around it at hand.
-func (c *Script) text(cluster bool) string {
+func (c *Script) text(cluster bool, clock string) string {
 	first, rest, _ := strings.Cut(mustRead(c.files, "lua/"+c.File+".lua"), "\n")
 	if c.RefuseFull {
 		first = "#!lua"
 	}
-	head := []string{"base"}
+	head := []string{clock, "base"}
 	if cluster {
 		head = append(head, "guard_slot")
 	}

@@ -29,7 +29,9 @@ type Shard struct {
 	peers   Peers
 
 	compose func(*Script) string
-	hashes  sync.Map // *Script → of its text
+
+	standing func() time.Time // see Options.StandingClock
+	hashes   sync.Map         // *Script → of its text
 
 	identity string
 	former   string
@@ -76,7 +78,11 @@ func OpenShard(c ShardConfig, o Options, peers Peers) (*Shard, error) {
 	}
 	s.client, s.timeout = client, o.Timeout
 	s.state.Store(c.State)
-	s.compose = func(script *Script) string { return script.text(buckets > 1) }
+	clock := "clock"
+	if s.standing = o.StandingClock; s.standing != nil {
+		clock = "clock_standing"
+	}
+	s.compose = func(script *Script) string { return script.text(buckets > 1, clock) }
 	s.confVersions = make([]uint64, buckets)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	for n := range buckets {

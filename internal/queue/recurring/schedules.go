@@ -81,7 +81,7 @@ func (s *Schedules) List(
 func (s *Schedules) views(ctx context.Context, defs []*registry.Schedule) []View {
 	views := s.States(ctx, defs)
 	for i, def := range defs {
-		views[i].Next = Next(def, time.Now(), ToldNext)
+		views[i].Next = Next(def, s.queue.Now(), ToldNext)
 	}
 	return views
 }

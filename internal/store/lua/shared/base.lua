@@ -1,8 +1,7 @@
--- The beginning of every script. KEYS[1] is the bucket's prefix, 'wk:{BUCKET}:', which all keys of the bucket share, so
--- that they are in one slot of a Cluster; ../keys.go lists them. Times are Unix milliseconds by this server's clock.
+-- The beginning of every script, after the time (clock.lua). KEYS[1] is the bucket's prefix, 'wk:{BUCKET}:', which all
+-- keys of the bucket share, so that they are in one slot of a Cluster; ../keys.go lists them. Times are Unix
+-- milliseconds.
 local P, call = KEYS[1], redis.call
-local clock = call('TIME')
-local micros = clock[1] * 1000000 + clock[2]
 local now = math.floor(micros / 1000)
 local DUE = 1000 * now + 999 -- jobs up to this microsecond are due: a job is due from the beginning of its millisecond
 -- Revisions of an opened bucket begin at so many for each ms since 2026: more than changes happen, and 13 digits.

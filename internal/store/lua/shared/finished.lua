@@ -22,7 +22,7 @@ end
 
 -- Whether Redis is nearly full; if so, forgets some jobs of quiet topics. One in 64 calls checks, once.
 local function full()
-  if clock[2] % 64 ~= 0 or run.full ~= nil then return run.full end
+  if micros % 64 ~= 0 or run.full ~= nil then return run.full end
   run.full = false
   local info = call('INFO', 'memory')
   local most = tonumber(string.match(info, '\nmaxmemory:(%d+)'))

@@ -1,0 +1,212 @@
+package devclock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/wakecall/wakecall/internal/store"
+)
+
+// Clock is the time of an installation. It stands until an advance moves it.
+type Clock struct{ ms atomic.Int64 }
+
+// NewClock returns a clock that shows t, to the millisecond.
+func NewClock(t time.Time) *Clock {
+	c := &Clock{}
+	c.set(t)
+	return c
+}
+
+// Now returns the time that the clock shows.
+func (c *Clock) Now() time.Time { return time.UnixMilli(c.ms.Load()).UTC() }
+
+func (c *Clock) set(t time.Time) { c.ms.Store(t.UnixMilli()) }
+
+// Options of a Driver.
+type Options struct {
+	Clock  *Clock
+	Bucket func() *store.Bucket // the one with all jobs
+	// Schedules pushes the occurrences that have come, and returns when to call it again; zero: no more.
+	Schedules func(ctx context.Context) (next time.Time, err error)
+	// Call calls a job and settles its outcome.
+	Call func(ctx context.Context, j *store.Job, now time.Time) Result
+}
+
+// Result is what became of a reserved job.
+type Result struct {
+	Attempt int
+	Status  int    // of the answer; 0: none
+	Outcome string // done, retry, snooze, dead, expired or Released
+}
+
+// Released is the outcome of a job that was not called and waits as before.
+const Released = "released"
+
+// Driver moves the clock.
+type Driver struct {
+	opts      Options
+	advancing sync.Mutex
+	tokens    int
+}
+
+// New returns a Driver; Start is called before its other methods.
+func New(o Options) *Driver { return &Driver{opts: o} }
+
+// Start sets the clock in the bucket. After a restart of this process it goes on where it stood.
+func (d *Driver) Start(ctx context.Context) error {
+	at, err := d.opts.Bucket().StartClock(ctx, d.Now())
+	if err == nil {
+		d.opts.Clock.set(at)
+	}
+	return err
+}
+
+// Now returns the time that the clock shows.
+func (d *Driver) Now() time.Time { return d.opts.Clock.Now() }
+
+// Call is a callback of an advance.
+type Call struct {
+	Topic, ID string
+	At        time.Time
+	Result
+}
+
+// Advanced is what an advance did.
+type Advanced struct {
+	Now       time.Time
+	Calls     []Call
+	StoppedAt time.Time // when it made MaxCalls; zero: it came to its end
+}
+
+// MaxCalls is the most callbacks of one advance.
+const MaxCalls = 100_000
+
+// Errors of Advance.
+var (
+	ErrAdvancing = errors.New("the clock is being advanced by another request")
+	ErrBackwards = errors.New("the clock cannot go back")
+)
+
+// Advance moves the clock to the time that to returns of its present one, and calls everything that falls due until
+// then: in order of due time, priority and push. It stops at an event when ctx is done.
+func (d *Driver) Advance(ctx context.Context, to func(now time.Time) time.Time) (Advanced, error) {
+	if !d.advancing.TryLock() {
+		return Advanced{}, ErrAdvancing
+	}
+	defer d.advancing.Unlock()
+	end := to(d.Now()).Truncate(time.Millisecond)
+	if end.Before(d.Now()) {
+		return Advanced{}, fmt.Errorf("%w: it shows %s", ErrBackwards, d.Now().Format(time.RFC3339Nano))
+	}
+	a := &advance{Driver: d, done: Advanced{Calls: []Call{}}}
+	err := a.run(ctx, end)
+	a.done.Now = d.Now()
+	return a.done, err
+}
+
+// advance is one move of the clock.
+type advance struct {
+	*Driver
+	done   Advanced
+	passed []string // topics that cannot be called at this time
+	idle   int      // rounds at this time that found nothing to do
+}
+
+// maxIdle is how many rounds find nothing to do before the clock goes on although an event should have come.
+const maxIdle = 3
+
+func (a *advance) run(ctx context.Context, end time.Time) error {
+	for {
+		next, err := a.round(ctx)
+		if err != nil {
+			return err
+		}
+		now := a.Now()
+		switch {
+		case len(a.done.Calls) >= MaxCalls:
+			a.done.StoppedAt = now
+			return nil
+		case next.IsZero() || next.After(end):
+			return a.move(ctx, end)
+		case next.After(now):
+			err = a.move(ctx, next)
+		case a.idle >= maxIdle:
+			err = a.move(ctx, now.Add(time.Millisecond))
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// round does everything that has fallen due, and returns when the next event comes; zero: never. It may have come.
+func (a *advance) round(ctx context.Context) (next time.Time, err error) {
+	for more := true; more; {
+		advanced, err := a.opts.Bucket().Advance(ctx)
+		if err != nil {
+			return next, fmt.Errorf("wake due topics: %w", err)
+		}
+		more = advanced.More
+	}
+	scheduled, err := a.opts.Schedules(ctx)
+	if err != nil {
+		return next, fmt.Errorf("push occurrences: %w", err)
+	}
+	a.idle++
+	for len(a.done.Calls) < MaxCalls {
+		if err := ctx.Err(); err != nil {
+			return next, err
+		}
+		a.tokens++
+		got, event, err := a.opts.Bucket().ReserveFirst(ctx, fmt.Sprint("dev", a.tokens), a.passed)
+		if err != nil {
+			return next, fmt.Errorf("reserve: %w", err)
+		}
+		if len(got.Jobs) == 0 {
+			return ceil(earlier(event, scheduled)), nil
+		}
+		a.call(ctx, got)
+	}
+	return a.Now(), nil
+}
+
+// call calls the reserved job.
+func (a *advance) call(ctx context.Context, got store.Reserved) {
+	j, now := got.Jobs[0], a.Now()
+	r := a.opts.Call(ctx, j, now)
+	a.idle = 0
+	if r.Outcome == Released {
+		a.passed = append(a.passed, j.Topic)
+		return
+	}
+	a.done.Calls = append(a.done.Calls, Call{Topic: j.Topic, ID: j.ID, At: now, Result: r})
+}
+
+func (a *advance) move(ctx context.Context, to time.Time) error {
+	if err := a.opts.Bucket().SetClock(ctx, to); err != nil {
+		return err
+	}
+	a.opts.Clock.set(to)
+	a.passed, a.idle = nil, 0
+	return nil
+}
+
+// earlier returns the earlier of two times, of which zero is never.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// ceil returns the millisecond at which, or before which, t is: topics get their turns a little before a job is due.
+func ceil(t time.Time) time.Time {
+	if down := t.Truncate(time.Millisecond); !t.Equal(down) {
+		return down.Add(time.Millisecond)
+	}
+	return t
+}

@@ -1,0 +1,6 @@
+-- The time in microseconds, by the clock of the server that runs the script.
+local micros
+do
+  local time = redis.call('TIME')
+  micros = time[1] * 1000000 + time[2]
+end
