@@ -85,17 +85,13 @@ func (t *Topic) JobURL(text string) (string, error) {
 	}
 	text = sentURL(text)
 	u, err := url.Parse(text)
-	if err != nil {
-		return "", OutOfRange(field, "field.url")
-	}
-	if !leavesPath(u.Path) && slices.ContainsFunc(t.JobURLs, func(pattern string) bool { return allows(pattern, u) }) {
+	allowed := func(pattern string) bool { return allows(pattern, u) }
+	if err == nil && !leavesPath(u.Path) && slices.ContainsFunc(t.JobURLs, allowed) {
 		return text, nil
 	}
-	return "", OutOfRange(field, "field.job_url", withoutQuery(u))
+	shown, _, _ := strings.Cut(text, "?") // the query may hold secrets
+	return "", OutOfRange(field, "field.job_url", shown)
 }
-
-// withoutQuery returns a URL for a message: its query may hold secrets.
-func withoutQuery(u *url.URL) string { return u.Scheme + "://" + u.Host + u.EscapedPath() }
 
 // allows reports whether a valid pattern allows a URL.
 func allows(pattern string, u *url.URL) bool {
@@ -163,18 +159,13 @@ func within(pattern, path string) bool {
 // leavesPath reports whether a server may find ".." in a decoded path: some take a backslash for a slash, decode twice,
 // or ignore what follows a semicolon.
 func leavesPath(path string) bool {
-	path = strings.ReplaceAll(path, `\`, "/")
 	for range 2 {
-		for segment := range strings.SplitSeq(path, "/") {
+		for segment := range strings.SplitSeq(strings.ReplaceAll(path, `\`, "/"), "/") {
 			if name, _, _ := strings.Cut(segment, ";"); name == ".." {
 				return true
 			}
 		}
-		decoded, err := url.PathUnescape(path)
-		if err != nil {
-			return false
-		}
-		path = strings.ReplaceAll(decoded, `\`, "/")
+		path, _ = url.PathUnescape(path) // "" if it cannot be decoded a second time
 	}
 	return false
 }

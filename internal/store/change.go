@@ -35,13 +35,10 @@ func (c *Change) Args() ([]any, error) {
 	}
 	url := ""
 	if c.URL != nil {
-		url = cmp.Or(*c.URL, noURL)
+		url = cmp.Or(*c.URL, "-")
 	}
 	return []any{"change", when, priority, given, body, url}, nil
 }
-
-// noURL removes a job's own URL.
-const noURL = "-"
 
 // Results of change.lua other than a description.
 const changedNone, changedDead, changedOther = "none", "dead", "other"
