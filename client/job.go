@@ -43,6 +43,8 @@ type Push struct {
 	Body        json.RawMessage // any JSON value; it reaches the endpoint unchanged, byte for byte
 	Delay       *time.Duration  // from the push; nil: the topic's
 	DueAt       time.Time       // instead of Delay; rounded up to milliseconds; a past time means now
+	DueLocal    string          // instead of DueAt: a time such as 2026-12-24T18:00:00 in TimeZone
+	TimeZone    string          // of DueLocal: an IANA name such as Europe/Berlin
 	Priority    string          // High, Normal or Low
 	TTR         time.Duration   // how long one attempt may take
 	MaxAttempts int
@@ -52,6 +54,7 @@ type Push struct {
 	Headers     map[string]string // the job's own
 	Retry       []time.Duration   // waits between attempts
 	Group       string            // CancelGroup deletes all jobs of a group; as an ID, or empty: none
+	URL         string            // called instead of the topic's CallbackURL, if its JobURLs allow it
 }
 
 // After returns a Push.Delay.
@@ -62,6 +65,7 @@ type Job struct {
 	Topic         string     `json:"topic"`
 	ID            string     `json:"id"`
 	Group         string     `json:"group,omitempty"`
+	URL           string     `json:"url,omitempty"` // its own, instead of the topic's
 	State         string     `json:"state"`
 	DueAt         time.Time  `json:"due_at"` // as pushed or changed; retries do not move it
 	Priority      string     `json:"priority"`
@@ -146,11 +150,14 @@ type RawPush struct {
 	ContentType string // of the body; empty: application/json
 	Delay       *time.Duration
 	DueAt       time.Time
+	DueLocal    string
+	TimeZone    string
 	Priority    string
 	TTR         time.Duration
 	MaxAttempts int
 	OnDuplicate string
 	Group       string
+	URL         string
 }
 
 // PushRaw stores a job with any bytes as its body. Errors are those of Push.
@@ -169,10 +176,11 @@ func (c *Client) PushRaw(ctx context.Context, topic string, p RawPush) (*Job, er
 }
 
 func (p RawPush) query() url.Values {
-	w := Push{Delay: p.Delay, DueAt: p.DueAt, TTR: p.TTR}.wire()
+	w := Push{Delay: p.Delay, DueAt: p.DueAt, DueLocal: p.DueLocal, TTR: p.TTR}.wire()
 	return queryOf(map[string]string{
 		"delay": w.Delay, "due_at": w.DueAt, "ttr": w.TTR, "max_attempts": unlessZero(p.MaxAttempts),
 		"priority": p.Priority, "on_duplicate": p.OnDuplicate, "group": p.Group,
+		"url": p.URL, "time_zone": p.TimeZone,
 	})
 }
 
@@ -239,6 +247,7 @@ type wirePush struct {
 	ID          string            `json:"id,omitempty"`
 	Delay       string            `json:"delay,omitempty"`
 	DueAt       string            `json:"due_at,omitempty"`
+	TimeZone    string            `json:"time_zone,omitempty"`
 	Priority    string            `json:"priority,omitempty"`
 	TTR         string            `json:"ttr,omitempty"`
 	MaxAttempts int               `json:"max_attempts,omitempty"`
@@ -248,12 +257,16 @@ type wirePush struct {
 	Headers     map[string]string `json:"headers,omitempty"`
 	Retry       []Duration        `json:"retry,omitempty"`
 	Group       string            `json:"group,omitempty"`
+	URL         *string           `json:"url,omitempty"`
 }
 
 func (p Push) wire() wirePush {
 	w := wirePush{
 		Topic: p.Topic, ID: p.ID, Priority: p.Priority, MaxAttempts: p.MaxAttempts, OnDuplicate: p.OnDuplicate,
-		Headers: p.Headers, Group: p.Group,
+		Headers: p.Headers, Group: p.Group, DueAt: p.DueLocal, TimeZone: p.TimeZone,
+	}
+	if p.URL != "" {
+		w.URL = &p.URL
 	}
 	if p.Delay != nil {
 		w.Delay = p.Delay.String()
@@ -312,9 +325,12 @@ func (c *Client) Get(ctx context.Context, topic, id string) (*Job, error) {
 
 // Change is an edit of a delayed or ready job. A nil field stays as it is.
 type Change struct {
-	DueAt    *time.Time      // or
-	Delay    *time.Duration  // from now
+	DueAt    *time.Time     // or
+	Delay    *time.Duration // from now
+	DueLocal string         // as in Push, with TimeZone
+	TimeZone string
 	Priority string          // empty: unchanged
+	URL      *string         // empty: the topic's; nil: unchanged
 	Body     json.RawMessage // nil: unchanged
 	ETag     string          // the change is made only if the job still has it; empty: any
 }
@@ -333,19 +349,32 @@ func (c *Client) Change(ctx context.Context, topic, id string, ch Change) (*Job,
 }
 
 func (ch Change) encode() ([]byte, error) {
-	p := Push{Priority: ch.Priority, Delay: ch.Delay, Body: ch.Body}
+	p := Push{Priority: ch.Priority, Delay: ch.Delay, DueLocal: ch.DueLocal, TimeZone: ch.TimeZone}
 	if ch.DueAt != nil {
 		p.DueAt = *ch.DueAt
 	}
-	if ch.Body != nil {
-		return p.encode()
+	head, err := encode(struct {
+		wirePush
+		URL json.RawMessage `json:"url,omitempty"` // null: the topic's
+	}{p.wire(), ch.url()})
+	if err != nil || ch.Body == nil {
+		return head, err
 	}
-	p.Body = json.RawMessage("0")
-	b, err := p.encode()
-	if err != nil {
-		return nil, err
+	if !json.Valid(ch.Body) {
+		return nil, errors.New("the body must be JSON")
 	}
-	return append(bytes.TrimSuffix(bytes.TrimSuffix(b, []byte(`"body":0}`)), []byte(",")), '}'), nil
+	return withBody(head, ch.Body), nil
+}
+
+func (ch Change) url() json.RawMessage {
+	if ch.URL == nil {
+		return nil
+	}
+	if *ch.URL == "" {
+		return json.RawMessage("null")
+	}
+	text, _ := json.Marshal(*ch.URL) // a text: cannot fail
+	return text
 }
 
 // Delete removes a job. No callback starts after Delete has returned nil. ErrNotFound: it does not exist.

@@ -116,9 +116,8 @@ type movedView struct {
 
 // moveRequest has one of its fields.
 type moveRequest struct {
-	Delay field[delay]  `json:"delay"`
-	DueAt field[moment] `json:"due_at"`
-	Shift field[shift]  `json:"shift"`
+	dueRequest
+	Shift field[shift] `json:"shift"`
 }
 
 func (s *Server) moveGroup(c *call) error {
@@ -154,12 +153,15 @@ func (r *moveRequest) move(key string) (m queue.Move, err error) {
 	case len(key) > maxKey:
 		return m, outOfRange("Idempotency-Key", "must be at most %d bytes", maxKey)
 	}
+	if err := r.checkTime(); err != nil {
+		return m, err
+	}
 	m.Key = key
 	switch {
 	case r.Delay.given:
 		m.Delay = (*time.Duration)(&r.Delay.value)
 	case r.DueAt.given:
-		m.DueAt = (*time.Time)(&r.DueAt.value)
+		m.DueAt = (*time.Time)(&r.DueAt.value.moment)
 	default:
 		m.Shift = (*time.Duration)(&r.Shift.value)
 	}

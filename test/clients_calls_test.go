@@ -30,7 +30,7 @@ var clientCases = []struct {
 	test func(t *testing.T, d *driver)
 }{
 	{"push", pushesWithOptions}, {"ids", pushesOddIDs}, {"body", pushesValues}, {"batch", pushesBatch},
-	{"change", changesJobs}, {"groups", cancelsGroups}, {"schedules", putsSchedules},
+	{"change", changesJobs}, {"url", callsAnotherURL}, {"groups", cancelsGroups}, {"schedules", putsSchedules},
 	{"lease", endsLeases}, {"refused", reportsRefusals},
 	{"unreachable", reportsLostAnswers}, {"repeat", repeatsWhatIsSafe}, {"prefix", keepsThePrefix},
 	{"verify", verifiesSignatures}, {"bodies", readsBodies}, {"header", checksHeaders},
@@ -39,6 +39,7 @@ var clientCases = []struct {
 type clientJob struct {
 	harness.Job
 	Etag string `json:"etag"`
+	URL  string `json:"url"`
 }
 
 func pushesWithOptions(t *testing.T, d *driver) {
@@ -175,6 +176,39 @@ func changesJobs(t *testing.T, d *driver) {
 	})
 	if body := string(d.endpoint.CallsOf(d.topic, "change")[0].Body); body != `{"a": 2.0}` {
 		t.Errorf("the body is %s", body)
+	}
+}
+
+// callsAnotherURL: a job's own URL, set, kept and cleared, and a local due time.
+func callsAnotherURL(t *testing.T, d *driver) {
+	topic := d.topic + ".url"
+	d.MustPutTopic(t, topic, M{"callback_url": d.endpoint.URL("/" + topic), "job_urls": []string{d.endpoint.URL("/hooks/")}})
+	url, due := d.endpoint.URL("/hooks/1"), time.Date(2031, 3, 30, 1, 0, 0, 0, time.UTC)
+	var job clientJob
+	push := M{"op": "push", "topic": topic, "push": M{
+		"id": "own", "body": 1, "url": url, "due_at": "2031-03-30T02:30:00", "time_zone": "Europe/Berlin",
+	}}
+	if d.must(t, push, &job); job.URL != url || !job.DueAt.Equal(due) {
+		t.Errorf("pushed: %+v", job)
+	}
+	change := func(members M) clientJob {
+		job = clientJob{}
+		d.must(t, M{"op": "change", "topic": topic, "id": "own", "push": members}, &job)
+		return job
+	}
+	if change(M{"due_at": "2031-10-26T02:30", "time_zone": "Europe/Berlin"}); job.URL != url ||
+		!job.DueAt.Equal(time.Date(2031, 10, 26, 0, 30, 0, 0, time.UTC)) {
+		t.Errorf("kept: %+v", job)
+	}
+	if change(M{"url": nil}); job.URL != "" {
+		t.Errorf("cleared: %+v", job)
+	}
+	if change(M{"url": url + "2"}); job.URL != url+"2" {
+		t.Errorf("set: %+v", job)
+	}
+	push["push"] = M{"body": 1, "url": d.endpoint.URL("/other")}
+	if f := d.fails(t, push, http.StatusUnprocessableEntity); f.Field != "url" {
+		t.Errorf("%+v", f)
 	}
 }
 

@@ -9,7 +9,9 @@ export interface Push {
   body?: unknown;
   json?: string;
   delay?: Duration;
+  /** Without an offset from UTC, a local time in time_zone. */
   due_at?: Instant;
+  time_zone?: string;
   priority?: Priority;
   ttr?: Duration;
   max_attempts?: number;
@@ -19,6 +21,7 @@ export interface Push {
   headers?: Record<string, string>;
   retry?: Duration[];
   group?: string;
+  url?: string;
 }
 
 /** A job in the API's answers; GET /docs on the server describes every field. */
@@ -26,6 +29,7 @@ export interface Job {
   topic: string;
   id: string;
   group?: string;
+  url?: string;
   schedule?: string;
   scheduled_for?: string;
   state: "delayed" | "ready" | "running" | "dead" | "done" | "spooled";
@@ -139,7 +143,10 @@ export class Client {
   change(
     topic: string,
     id: string,
-    changes: Pick<Push, "due_at" | "delay" | "priority" | "body" | "json"> & { etag?: string },
+    changes: Pick<Push, "due_at" | "time_zone" | "delay" | "priority" | "body" | "json"> & {
+      url?: string | null;
+      etag?: string;
+    },
   ): Promise<Job>;
   delete(topic: string, id: string, options?: { etag?: string }): Promise<void>;
   run(topic: string, id: string): Promise<Job>;
@@ -150,7 +157,7 @@ export class Client {
   ): Promise<{ deleted: number; running: number; pending?: string[] }>;
   moveGroup(
     name: string,
-    move: { delay: Duration } | { due_at: Instant } | { shift: Duration; key: string },
+    move: { delay: Duration } | { due_at: Instant; time_zone?: string } | { shift: Duration; key: string },
   ): Promise<{ moved: number; skipped: number }>;
   schedules(options?: { topic?: string }): AsyncGenerator<Schedule, void, void>;
   schedule(name: string): Promise<Schedule>;

@@ -120,7 +120,10 @@ export class Client {
     return readable(await this.#do("GET", jobPath(topic, id), null, { repeatable: true }));
   }
 
-  /** Changes due_at or delay, priority, body or json of a delayed or ready job; with etag, only if it is the same. */
+  /**
+   * Changes due_at or delay, priority, url (null: the topic's), body or json of a delayed or ready job; with etag, only
+   * if it is the same.
+   */
   change(topic, id, { etag, ...changes }) {
     const members = wireOf(changes);
     const text = "body" in changes || "json" in changes ? withBody(members, changes) : JSON.stringify(members);

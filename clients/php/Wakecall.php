@@ -132,8 +132,8 @@ final class Client
      * @param array $push body: any value that JSON has, or json: a text that is sent byte for byte; id (without one,
      *                    the client makes one, so that the push is safe to repeat), delay or due_at, priority, ttr,
      *                    max_attempts, on_duplicate ('keep', 'replace', 'error'), ttl or expires_at, headers, retry,
-     *                    group. Durations are '90s' or seconds; times RFC 3339, Unix milliseconds or a
-     *                    DateTimeInterface.
+     *                    group, url. Durations are '90s' or seconds; times RFC 3339, Unix milliseconds or a
+     *                    DateTimeInterface; due_at may be a local time ('2030-01-31 08:00:00') beside time_zone.
      */
     public function push(string $topic, array $push): array
     {
@@ -173,7 +173,7 @@ final class Client
     }
 
     /**
-     * Changes due_at or delay, priority, body or json of a delayed or ready job.
+     * Changes due_at or delay, priority, url (null: the topic's), body or json of a delayed or ready job.
      *
      * @param string $etag if given, the job is changed only if it has not changed since
      */
@@ -656,7 +656,7 @@ final class Client
             if ($name === 'headers') {
                 $value = (object) $value;
             }
-            if ($value !== null) {
+            if ($value !== null || $name === 'url') {
                 $parts[] = self::json((string) $name) . ':' . self::json($value);
             }
         }

@@ -123,8 +123,9 @@ class Client:
 
         body: any value that JSON has, or json: a text that is sent byte for byte.
         options: id (without one, the client makes one, so that the push is safe to repeat), delay or due_at, priority,
-        ttr, max_attempts, on_duplicate ("keep", "replace", "error"), ttl or expires_at, headers, retry, group.
-        Durations are "90s", seconds or a timedelta; times RFC 3339, Unix milliseconds or a datetime.
+        ttr, max_attempts, on_duplicate ("keep", "replace", "error"), ttl or expires_at, headers, retry, group, url.
+        Durations are "90s", seconds or a timedelta; times RFC 3339, Unix milliseconds or a datetime. A due_at without
+        a time zone, as text or a datetime, is a local time in time_zone, such as "Europe/Berlin".
         """
         job, text = _push(dict(options, body=body, json=json))
         return self._pushed(job["id"], _path(topic), text, _repeatable(job))
@@ -147,8 +148,9 @@ class Client:
         return self._do("GET", _path(topic, id), None, True)
 
     def change(self, topic, id, *, etag=None, **changes):
-        """Change due_at or delay, priority, body or json of a delayed or ready job; with etag, only if the job has
-        not changed since."""
+        """Change due_at or delay, priority, url (None: the topic's), body or json of a delayed or ready job; with
+        etag, only if the job has not changed since."""
+        changes = _local(changes)
         change = {name: _wire(name, value) for name, value in changes.items() if name not in ("body", "json")}
         text = _json.dumps(change)
         if "body" in changes or "json" in changes:
@@ -457,6 +459,7 @@ def _escape(id):
 
 def _push(push):
     """Return a push without its body, and its JSON."""
+    push = _local(push)
     job = {name: _wire(name, v) for name, v in push.items() if v is not None and name not in ("body", "json")}
     job.setdefault("id", uuid.uuid4().hex)
     return job, _with_body(job, push)
@@ -476,6 +479,14 @@ def _with_body(members, push):
 
 def _repeatable(job):
     return job.get("on_duplicate") != "error"
+
+
+def _local(members):
+    """Return the members, with a due_at that is a datetime without a time zone as text if they have a time_zone."""
+    due = members.get("due_at")
+    if members.get("time_zone") and isinstance(due, datetime.datetime) and due.tzinfo is None:
+        return dict(members, due_at=due.isoformat())
+    return members
 
 
 def _wire(name, value):

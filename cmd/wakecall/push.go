@@ -24,7 +24,7 @@ const clipAt = 60
 // pushFlags are the flags of `wakecall push`.
 type pushFlags struct {
 	client.RawPush
-	due, body         string
+	due, body         string // due is local with RawPush.TimeZone
 	delay             duration
 	hasDelay, hasBody bool
 }
@@ -36,6 +36,7 @@ func (p *program) pushCommand() *cobra.Command {
 		Long: "Pushes one job. Its body comes from --body, or with - from standard input; otherwise it is null.",
 		Example: `  wakecall push order.close --id order-42 --delay 30m --body '{"order":42}'
   wakecall push report --due 2026-12-24T18:00:00Z - < report.json
+  wakecall push report --due 2026-12-24T18:00:00 --time-zone Europe/Berlin --body '{}'
   wakecall push mail --content-type text/plain --body 'Hello'
   wakecall push reminder --group order-42 --delay 24h --body '{"order":42}'`,
 		Args: pushArgs, ValidArgsFunction: p.completeTopics,
@@ -43,7 +44,10 @@ func (p *program) pushCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&f.ID, "id", "", "`ID` of the job, unique in its topic while the job exists (default: generated)")
 	flags.Var(&f.delay, "delay", "call back after this time: 90s, 30m, or a number of seconds (default: the topic's)")
-	flags.StringVar(&f.due, "due", "", "call back at this `TIME`: RFC 3339, or Unix milliseconds")
+	flags.StringVar(&f.due, "due", "",
+		"call back at this `TIME`: RFC 3339, or Unix milliseconds; with --time-zone 2026-12-24T18:00:00")
+	flags.StringVar(&f.TimeZone, "time-zone", "", "time `ZONE` of --due: an IANA name such as Europe/Berlin")
+	flags.StringVar(&f.URL, "callback-url", "", "call this `URL` instead of the topic's, whose job_urls must allow it")
 	flags.StringVar(&f.Priority, "priority", "", "high, normal or low (default: the topic's)")
 	flags.StringVar(&f.body, "body", "", "the job's body; JSON, unless --content-type says otherwise")
 	flags.Var((*duration)(&f.TTR), "ttr", "how long one attempt may take, as --delay (default: the topic's)")
@@ -57,7 +61,7 @@ func (p *program) pushCommand() *cobra.Command {
 	complete(cmd, "on-duplicate", client.Keep, client.Replace, client.Refuse)
 	cmd.RunE = p.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 		err := refuseZero(flags, "id", "due", "priority", "ttr", "max-attempts", "on-duplicate", "group",
-			"content-type")
+			"content-type", "time-zone", "callback-url")
 		if err != nil {
 			return err
 		}
@@ -91,7 +95,9 @@ func (p *program) push(ctx context.Context, c *client.Client, f pushFlags, args 
 		return nil, usagef("--delay and --due cannot be used together")
 	}
 	f.Body = body
-	if f.DueAt, err = parseDue(f.due); err != nil {
+	if f.TimeZone != "" {
+		f.DueLocal = f.due
+	} else if f.DueAt, err = parseDue(f.due); err != nil {
 		return nil, err
 	}
 	if f.hasDelay {
@@ -107,7 +113,8 @@ func (p *program) push(ctx context.Context, c *client.Client, f pushFlags, args 
 	}
 	return c.Push(ctx, args[0], client.Push{
 		ID: f.ID, Body: body, Delay: f.Delay, DueAt: f.DueAt, Priority: f.Priority, TTR: f.TTR,
-		MaxAttempts: f.MaxAttempts, OnDuplicate: f.OnDuplicate, Group: f.Group,
+		MaxAttempts: f.MaxAttempts, OnDuplicate: f.OnDuplicate, Group: f.Group, URL: f.URL,
+		DueLocal: f.DueLocal, TimeZone: f.TimeZone,
 	})
 }
 

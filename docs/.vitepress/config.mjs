@@ -18,6 +18,7 @@ const groups = [
     folder: "guides",
     pages: [
       "guides/callbacks",
+      "guides/receiving",
       "guides/clients",
       "guides/groups",
       "guides/schedules",

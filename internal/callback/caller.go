@@ -77,9 +77,12 @@ func (c *Caller) Do(ctx context.Context, e *Endpoint, r *Request) (o Outcome) {
 	defer func() { o.Took, o.Err = time.Since(o.StartedAt), printable.Line(o.Err) }() // some quote what endpoints sent
 	m, err := c.message(e, r, o.StartedAt)
 	if err != nil {
-		o.Class, o.Reason, o.Err = Failure, "bad_body", err.Error()
-		if errors.Is(err, errHeader) {
+		o.Class, o.Reason, o.Err, o.Unsent = Failure, "bad_body", err.Error(), true
+		switch {
+		case errors.Is(err, errHeader):
 			o.Reason = "protocol"
+		case errors.Is(err, errURL):
+			o.Reason = ReasonURL
 		}
 		return o
 	}

@@ -17,6 +17,8 @@ import java.security.GeneralSecurityException;
 import java.security.MessageDigest;
 import java.time.Duration;
 import java.time.Instant;
+import java.time.LocalDateTime;
+import java.time.ZoneId;
 import java.time.temporal.ChronoUnit;
 import java.util.ArrayList;
 import java.util.Base64;
@@ -211,6 +213,11 @@ public final class Wakecall {
             return set("due_at", instant(t));
         }
 
+        /** A local time. One that clocks skip is the first instant after the gap; of a repeated one, it is the first. */
+        public Push dueAt(LocalDateTime t, ZoneId zone) {
+            return set("due_at", t.toString()).set("time_zone", zone.getId());
+        }
+
         /** high, normal or low. */
         public Push priority(String priority) {
             return set("priority", priority);
@@ -240,6 +247,11 @@ public final class Wakecall {
         /** All jobs of a group can be cancelled at once: {@link Wakecall#cancelGroup}. */
         public Push group(String name) {
             return set("group", name);
+        }
+
+        /** Called instead of the topic's callback_url, if its job_urls allow it. In a change, null: the topic's. */
+        public Push url(String url) {
+            return set("url", url);
         }
 
         /** Required in a batch. */
@@ -385,7 +397,7 @@ public final class Wakecall {
         return new Job(request("GET", path(topic, id)).repeatable(true).send(), null);
     }
 
-    /** Changes due time, priority or body of a delayed or ready job; with an etag, only if it has not changed since. */
+    /** Changes due time, priority, URL or body of a delayed or ready job; with an etag, only if it has not changed since. */
     public Job change(String topic, String id, Push changes, String etag) {
         // A delay counts from its arrival, so repeating it would move the job again.
         boolean repeatable = !changes.members.containsKey("delay") && etag == null;
