@@ -19,6 +19,9 @@ type batch struct {
 
 func (s *Server) pushBatch(c *call) error {
 	limit := min(int64(s.limits.MaxBatch)*int64(s.limits.MaxBody+envelope), s.limits.MaxBatchBytes)
+	if err := refuseWait(preferredWait(c.Request().Header) != ""); err != nil {
+		return err
+	}
 	return s.withBody(c, limit, func(body *buffer) error {
 		var b batch
 		if err := b.split(body.b, s.limits.MaxBatch); err != nil {
@@ -78,6 +81,9 @@ func (s *Server) decodeMember(c *call, r *memberRequest, member []byte) (p store
 		return p, badValue("expected an object, got %s", kindName(kind))
 	}
 	if err := decode(member, r); err != nil {
+		return p, err
+	}
+	if err := refuseWait(r.Wait.given || r.OnTimeout.given); err != nil {
 		return p, err
 	}
 	if !r.Topic.given {

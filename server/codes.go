@@ -28,6 +28,7 @@ const (
 	codeJobDead          Code = "job_dead"
 	codeJobNotEnded      Code = "job_not_ended"
 	codeJobChanged       Code = "job_changed"
+	codeJobGone          Code = "job_gone"  // while a push waited for its end
 	codeBodyGone         Code = "body_gone" // of a remembered job
 	codeGroupClosed      Code = "group_closed"
 	codeScheduleNotFound Code = "schedule_not_found"
