@@ -20,6 +20,7 @@ const groups = [
       "guides/callbacks",
       "guides/clients",
       "guides/groups",
+      "guides/wait",
       "guides/schedules",
       "guides/pull",
       "guides/admin",
