@@ -139,9 +139,7 @@ func (p *parts) newServer(l net.Listener, replaced func() bool) (role, error) {
 	if err != nil {
 		return role{}, err
 	}
-	waiting := answers.New(answers.Options{
-		Jobs: p.queue, Buckets: p.queue.Shards.Buckets, Changed: p.shardsChanged(),
-	})
+	waiting := answers.New(answers.Options{Buckets: p.queue.Shards.Buckets, Changed: p.shardsChanged()})
 	s, err := server.New(server.Options{
 		Jobs: p.jobs(), Groups: p.queue, Schedules: p.schedules(), Waits: p.figures(), Workers: p.pull,
 		Answers:  waiting,

@@ -19,8 +19,8 @@ type batch struct {
 
 func (s *Server) pushBatch(c *call) error {
 	limit := min(int64(s.limits.MaxBatch)*int64(s.limits.MaxBody+envelope), s.limits.MaxBatchBytes)
-	if err := refuseWait(preferredWait(c.Request().Header) != ""); err != nil {
-		return err
+	if preferredWait(c.Request().Header) != "" {
+		return errBatchWaits
 	}
 	return s.withBody(c, limit, func(body *buffer) error {
 		var b batch
@@ -83,8 +83,8 @@ func (s *Server) decodeMember(c *call, r *memberRequest, member []byte) (p store
 	if err := decode(member, r); err != nil {
 		return p, err
 	}
-	if err := refuseWait(r.Wait.given || r.OnTimeout.given); err != nil {
-		return p, err
+	if r.Wait.given || r.OnTimeout.given {
+		return p, errBatchWaits
 	}
 	if !r.Topic.given {
 		return p, badField("topic", "required")

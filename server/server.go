@@ -173,7 +173,7 @@ func New(opts Options) (*Server, error) {
 		s.healthy = func() error { return nil }
 	}
 	if s.answers = opts.Answers; s.answers == nil {
-		s.answers = answers.New(answers.Options{Jobs: s.jobs})
+		s.answers = answers.New(answers.Options{})
 	}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	if s.opts.Now == nil {

@@ -2,8 +2,8 @@ package server
 
 import (
 	"cmp"
+	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -95,13 +95,7 @@ func (s *Server) readWait(c *call, r *pushRequest, p *store.Push) error {
 	return nil
 }
 
-// refuseWait refuses to wait for the jobs of a batch.
-func refuseWait(given bool) error {
-	if given {
-		return outOfRange("wait", "a batch does not wait; push the job by itself")
-	}
-	return nil
-}
+var errBatchWaits = outOfRange("wait", "a batch does not wait; push the job by itself")
 
 func (c *call) leave() {
 	if c.waiting != nil {
@@ -115,59 +109,70 @@ func (s *Server) awaitEnd(c *call) error {
 	if w == nil {
 		return nil
 	}
-	outcome, err := s.waitForEnd(c, w)
-	s.metrics.waits.WithLabelValues(outcome).Inc()
-	return err
+	job, outcome := s.waitForEnd(c, w)
+	if job != nil && isOver(job) {
+		outcome = string(job.State)
+	}
+	defer func() { s.metrics.waits.WithLabelValues(outcome).Inc() }()
+	pushed := &w.result.Job
+	switch {
+	case outcome == "left":
+		return nil
+	case job == nil:
+		outcome = "gone"
+		return conflict(codeJobGone, "job %s of topic %s was deleted or replaced before it ended", pushed.ID, pushed.Topic)
+	case isOver(job):
+		return s.answerEnd(c, http.StatusOK, job, false)
+	}
+	remove := w.delete && outcome == "timeout" && job.ETag != "" && job.State != store.Running
+	if remove { // unless it runs by now
+		remove = s.jobs.Delete(c.editing(), job.Topic, job.ID, store.Match{job.ETag}) == nil
+	}
+	return s.answerEnd(c, http.StatusAccepted, job, remove)
 }
 
-func (s *Server) waitForEnd(c *call, w *pushWaiting) (outcome string, err error) {
-	pushed := &w.result.Job
-	if answers.Over(pushed) { // a duplicate
-		return string(pushed.State), s.answerEnd(c, http.StatusOK, pushed, false)
+// waitForEnd returns the job when it has ended, or as it is when the wait ends otherwise; nil if it is gone.
+func (s *Server) waitForEnd(c *call, w *pushWaiting) (job *store.Job, outcome string) {
+	if isOver(&w.result.Job) { // a duplicate
+		return &w.result.Job, ""
 	}
-	created := pushed.CreatedAt
-	if pushed.State == store.Spooled {
-		created = time.Time{} // when a shard has it
-	}
-	w.Pushed(created)
 	_ = http.NewResponseController(c.Response().Writer).SetWriteDeadline(time.Now().Add(w.time + s.limits.WriteTimeout))
 	over := time.NewTimer(w.time)
 	defer over.Stop()
-	select {
-	case <-c.ctx().Done():
-		return "left", nil
-	case <-s.stopping.Done():
-		return s.answerPresent(c, "stopped", false)
-	case <-over.C:
-		return s.answerPresent(c, "timeout", w.delete)
-	case job := <-w.Ended():
-		if job == nil {
-			return "gone", jobGone(pushed)
+	for outcome == "" {
+		if job = s.present(c.ctx(), w); job == nil || isOver(job) {
+			return job, ""
 		}
-		return string(job.State), s.answerEnd(c, http.StatusOK, job, false)
+		select {
+		case <-w.Told:
+		case <-c.ctx().Done():
+			return nil, "left"
+		case <-s.stopping.Done():
+			outcome = "stopped"
+		case <-over.C:
+			outcome = "timeout"
+		}
 	}
+	return s.present(c.ctx(), w), outcome
 }
 
-func jobGone(j *store.Job) error {
-	return conflict(codeJobGone, "job %s of topic %s was deleted or replaced before it ended", j.ID, j.Topic)
-}
+func isOver(j *store.Job) bool { return j.State == store.Finished || j.State == store.Dead }
 
-// answerPresent answers with the job as it is, which may have ended just now. With remove it deletes it, unless it runs.
-func (s *Server) answerPresent(c *call, outcome string, remove bool) (string, error) {
-	pushed := &c.waiting.result.Job
-	job, err := s.jobs.Get(c.ctx(), pushed.Topic, pushed.ID, store.Finished)
-	switch known := pushed.State != store.Spooled; {
-	case known && (errors.Is(err, store.ErrNotFound) || err == nil && !job.CreatedAt.Equal(pushed.CreatedAt)):
-		return "gone", jobGone(pushed)
-	case err != nil:
-		return outcome, s.answerEnd(c, http.StatusAccepted, pushed, false)
-	case answers.Over(job):
-		return string(job.State), s.answerEnd(c, http.StatusOK, job, false)
+// present returns the job as it is, or as it was pushed while that is not known; nil if it was deleted or replaced.
+func (s *Server) present(ctx context.Context, w *pushWaiting) *store.Job {
+	pushed := &w.result.Job
+	found, err := s.jobs.Find(ctx, []store.Ref{{Topic: pushed.Topic, ID: pushed.ID}})
+	job := found[0]
+	if job == nil && err == nil { // the journal of an absent host may have it
+		job, err = s.jobs.Get(ctx, pushed.Topic, pushed.ID, store.Finished)
 	}
-	if remove = remove && job.State != store.Running; remove {
-		remove = s.jobs.Delete(c.editing(), job.Topic, job.ID, store.Match{job.ETag}) == nil // not if it runs by now
+	switch spooled := pushed.State == store.Spooled; {
+	case job == nil && (spooled || !errors.Is(err, store.ErrNotFound)):
+		return pushed
+	case job != nil && (spooled || job.CreatedAt.Equal(pushed.CreatedAt)):
+		return job
 	}
-	return outcome, s.answerEnd(c, http.StatusAccepted, job, remove)
+	return nil
 }
 
 // endView is the answer to a push that waited.
@@ -189,8 +194,5 @@ func (s *Server) answerEnd(c *call, status int, j *store.Job, deleted bool) erro
 		answer = cmp.Or(answer, &store.Answer{Result: []byte("null")})
 		v.Result, v.Truncated = jsontext.Value(answer.Result), answer.Truncated
 	}
-	if err := s.answer(c, status, v); err != nil {
-		return fmt.Errorf("answer with the end of %s/%s: %w", j.Topic, j.ID, err)
-	}
-	return nil
+	return s.answer(c, status, v)
 }

@@ -19,7 +19,7 @@ import (
 func newWaitingAPI(t *testing.T, limit int) (a *api, hub *answers.Hub) {
 	t.Helper()
 	a = newAPI(t, func(o *server.Options) {
-		hub = answers.New(answers.Options{Jobs: o.Jobs, Limit: limit, Buckets: func() []*store.Bucket { return nil }})
+		hub = answers.New(answers.Options{Limit: limit, Buckets: func() []*store.Bucket { return nil }})
 		o.Answers = hub
 	})
 	ctx, stop := context.WithCancel(context.Background())
@@ -46,7 +46,7 @@ func (a *api) end(hub *answers.Hub, id string, change func(*store.Job)) {
 		}
 		return true
 	})
-	hub.Read(store.Ref{Topic: "shop.orders", ID: id})
+	hub.Tell(store.Ref{Topic: "shop.orders", ID: id})
 }
 
 func done(j *store.Job) {

@@ -3,46 +3,38 @@ package answers
 import (
 	"context"
 	"errors"
-	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/wakecall/wakecall/internal/pause"
 	"github.com/wakecall/wakecall/internal/store"
 )
 
-// Limit is how many waits a process holds at once unless Options say otherwise: about 20 KiB each, most of them for the
+// Limit is how many waits a process holds at once unless Options say otherwise: about 30 KiB each, most of them for the
 // connection.
 const Limit = 5000
 
 // ErrLimit is the error of a wait over the limit.
 var ErrLimit = errors.New("too many pushes wait for their jobs on this server")
 
-// Jobs reads jobs; a *queue.Queue is one.
-type Jobs interface {
-	Find(ctx context.Context, refs []store.Ref) ([]*store.Job, error)
-	Get(ctx context.Context, topic, id string, also ...store.State) (*store.Job, error)
-}
-
-// Options of a Hub. Jobs is required.
+// Options of a Hub.
 type Options struct {
-	Jobs    Jobs
 	Buckets func() []*store.Bucket
 	Changed <-chan struct{} // receives when Buckets may have changed; nil: never
 	Limit   int             // 0: Limit
 }
 
-// Hub passes the ends of jobs on to those who wait. Run must run while others use it.
+// Hub tells those who wait for a job to read it. Run must run while others use it.
 type Hub struct {
 	opts    Options
-	kick    chan struct{}
 	entered chan struct{} // closed when the first wait comes
 	once    sync.Once
 
 	mu    sync.Mutex
 	open  int
-	waits map[store.Ref]map[*Wait]struct{}
-	asked map[store.Ref]struct{} // to be read
+	waits map[store.Ref][]*Wait
 }
 
 // New makes a Hub.
@@ -50,10 +42,7 @@ func New(o Options) *Hub {
 	if o.Limit == 0 {
 		o.Limit = Limit
 	}
-	return &Hub{
-		opts: o, kick: make(chan struct{}, 1), entered: make(chan struct{}),
-		waits: map[store.Ref]map[*Wait]struct{}{}, asked: map[store.Ref]struct{}{},
-	}
+	return &Hub{opts: o, entered: make(chan struct{}), waits: map[store.Ref][]*Wait{}}
 }
 
 // Open returns how many waits there are.
@@ -63,13 +52,11 @@ func (h *Hub) Open() int {
 	return h.open
 }
 
-// Wait is a wait for the end of one job.
+// Wait is a wait for the end of one job. Told receives when the job may have ended, or be gone: it is to be read then.
 type Wait struct {
-	hub     *Hub
-	ref     store.Ref
-	pushed  bool
-	created time.Time
-	ended   chan *store.Job
+	Told chan struct{}
+	hub  *Hub
+	ref  store.Ref
 }
 
 // Enter begins a wait, before the push of the job. Leave must end it. Error: ErrLimit.
@@ -80,76 +67,68 @@ func (h *Hub) Enter(ref store.Ref) (*Wait, error) {
 		return nil, ErrLimit
 	}
 	h.once.Do(func() { close(h.entered) })
-	h.open++
-	w := &Wait{hub: h, ref: ref, ended: make(chan *store.Job, 1)}
-	if h.waits[ref] == nil {
-		h.waits[ref] = map[*Wait]struct{}{}
-	}
-	h.waits[ref][w] = struct{}{}
+	w := &Wait{Told: make(chan struct{}, 1), hub: h, ref: ref}
+	h.open, h.waits[ref] = h.open+1, append(h.waits[ref], w)
 	return w, nil
 }
 
-// Pushed says which job to wait for, once it is stored: the one created then; the zero time: that is not known yet.
-func (w *Wait) Pushed(created time.Time) {
-	w.hub.mu.Lock()
-	w.pushed, w.created = true, created
-	w.hub.mu.Unlock()
-	w.hub.Read(w.ref)
-}
-
-// Ended returns a channel that receives the job when it is finished or dead, or nil when it was deleted or replaced.
-func (w *Wait) Ended() <-chan *store.Job { return w.ended }
-
 // Leave ends the wait.
 func (w *Wait) Leave() {
-	w.hub.mu.Lock()
-	defer w.hub.mu.Unlock()
-	w.hub.open--
-	w.hub.drop(w)
-}
-
-// drop takes a wait out of the list of those that are told. h.mu is held.
-func (h *Hub) drop(w *Wait) {
-	if delete(h.waits[w.ref], w); len(h.waits[w.ref]) == 0 {
+	h := w.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.open--
+	h.waits[w.ref] = slices.DeleteFunc(h.waits[w.ref], func(other *Wait) bool { return other == w })
+	if len(h.waits[w.ref]) == 0 {
 		delete(h.waits, w.ref)
 	}
 }
 
-// Read lets a job be read, if somebody waits for it.
-func (h *Hub) Read(ref store.Ref) {
+// Tell tells those who wait for a job.
+func (h *Hub) Tell(ref store.Ref) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if _, waited := h.waits[ref]; waited {
-		h.asked[ref] = struct{}{}
-		h.wake()
+	for _, w := range h.waits[ref] {
+		select {
+		case w.Told <- struct{}{}:
+		default:
+		}
 	}
 }
 
-// readAll lets all jobs be read.
-func (h *Hub) readAll() {
+// All are told in steps, so that they do not read their jobs all at once.
+const (
+	tellStep  = 100
+	tellPause = 10 * time.Millisecond
+	pollEvery = 5 * time.Second // how often all are told, in case a message was lost
+)
+
+func (h *Hub) tellAll(ctx context.Context) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
+	refs := make([]store.Ref, 0, len(h.waits))
 	for ref := range h.waits {
-		h.asked[ref] = struct{}{}
+		refs = append(refs, ref)
 	}
-	h.wake()
-}
-
-func (h *Hub) wake() {
-	select {
-	case h.kick <- struct{}{}:
-	default:
+	h.mu.Unlock()
+	for some := range slices.Chunk(refs, tellStep) {
+		for _, ref := range some {
+			h.Tell(ref)
+		}
+		if !pause.For(ctx, tellPause) {
+			return
+		}
 	}
 }
-
-// pollEvery is how often all jobs are read, in case a message was lost.
-const pollEvery = 5 * time.Second
 
 // Run serves waits until ctx is done.
 func (h *Hub) Run(ctx context.Context) error {
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	wg.Go(func() { h.reader(ctx) })
+	var poll sync.WaitGroup
+	defer poll.Wait()
+	poll.Go(func() {
+		for pause.For(ctx, pollEvery) {
+			h.tellAll(ctx)
+		}
+	})
 	store.RunEach(ctx, h.opts.Buckets, h.opts.Changed, h.listen)
 	return nil
 }
@@ -168,85 +147,11 @@ func (h *Hub) listen(ctx context.Context, b *store.Bucket) {
 			return
 		case w := <-ended:
 			if w.Kind == store.WakeReconnect {
-				h.readAll()
+				h.tellAll(ctx)
 				continue
 			}
 			topic, id, _ := strings.Cut(w.About, "/")
-			h.Read(store.Ref{Topic: topic, ID: id})
+			h.Tell(store.Ref{Topic: topic, ID: id})
 		}
 	}
 }
-
-// reader reads the jobs that may have ended.
-func (h *Hub) reader(ctx context.Context) {
-	poll := time.NewTicker(pollEvery)
-	defer poll.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-poll.C:
-			h.readAll()
-		case <-h.kick:
-			for refs := h.next(); len(refs) > 0 && ctx.Err() == nil; refs = h.next() {
-				h.readSome(ctx, refs)
-			}
-		}
-	}
-}
-
-// readStep is how many jobs are read at once: each may have a result of 64 KiB.
-const readStep = 100
-
-// next returns the next jobs to be read.
-func (h *Hub) next() []store.Ref {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	refs := make([]store.Ref, 0, min(len(h.asked), readStep))
-	for ref := range maps.Keys(h.asked) {
-		if delete(h.asked, ref); h.waits[ref] != nil {
-			refs = append(refs, ref)
-		}
-		if len(refs) == readStep {
-			break
-		}
-	}
-	return refs
-}
-
-func (h *Hub) readSome(ctx context.Context, refs []store.Ref) {
-	jobs, missed := h.opts.Jobs.Find(ctx, refs)
-	for i, ref := range refs {
-		job := jobs[i]
-		if job == nil && missed != nil {
-			continue // a shard did not answer, and may have it
-		}
-		if job == nil { // where no journal of an absent host may have it either
-			var err error
-			if job, err = h.opts.Jobs.Get(ctx, ref.Topic, ref.ID, store.Finished); err != nil && !errors.Is(err, store.ErrNotFound) {
-				continue
-			}
-		}
-		h.found(ref, job)
-	}
-}
-
-// found ends the waits for a job, nil for none, unless it goes on.
-func (h *Hub) found(ref store.Ref, job *store.Job) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for w := range h.waits[ref] {
-		is := job
-		if job != nil && !w.created.IsZero() && !job.CreatedAt.Equal(w.created) {
-			is = nil // another one of the same id
-		}
-		if !w.pushed || is == nil && w.created.IsZero() || is != nil && !Over(is) {
-			continue
-		}
-		w.ended <- is
-		h.drop(w)
-	}
-}
-
-// Over reports whether a job has ended.
-func Over(j *store.Job) bool { return j.State == store.Finished || j.State == store.Dead }
