@@ -5,8 +5,6 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
-
-	"github.com/wakecall/wakecall/internal/pause"
 )
 
 // restAfter is longer than the pause between garbage collections in a process that serves a few hundred jobs a second.
@@ -34,24 +32,5 @@ func giveBack(after time.Duration) func(context.Context) error {
 				given = true
 			}
 		}
-	}
-}
-
-// From so many waiting pushes on, giveBackOfWaits collects garbage so often. Each has some 28 KiB of live memory, most
-// of it buffers and stacks of net/http, and the heap would grow to five times the live memory, as tuneGC allows.
-const (
-	manyWaits = 500
-	waitsRest = 5 * time.Second
-)
-
-// giveBackOfWaits returns memory to the system while many pushes wait.
-func giveBackOfWaits(open func() int) func(context.Context) error {
-	return func(ctx context.Context) error {
-		for pause.For(ctx, waitsRest) {
-			if open() >= manyWaits {
-				debug.FreeOSMemory()
-			}
-		}
-		return nil
 	}
 }

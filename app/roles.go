@@ -162,8 +162,7 @@ func (p *parts) newServer(l net.Listener, replaced func() bool) (role, error) {
 	}
 	ready := make(chan struct{})
 	return role{ready: ready, run: func(ctx context.Context) error {
-		defer p.start(ctx, service{"waiting pushes", waiting.Run},
-			service{"memory of waiting pushes", giveBackOfWaits(waiting.Open)})()
+		defer p.start(ctx, service{"waiting pushes", waiting.Run})()
 		p.awaitShards(ctx)
 		close(ready)
 		return s.Run(ctx, l)

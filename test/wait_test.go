@@ -156,7 +156,7 @@ func (i *installation) pullWorkers(ctx context.Context, topic string, n int) (wa
 	return workers.Wait
 }
 
-// waitsAreSmall: n waits soon take at most 40 KiB each, beyond what the server had before.
+// waitsAreSmall: n waits take at most 64 KiB each, garbage included, beyond what the server had before.
 func (i *installation) waitsAreSmall(t *testing.T, idle int64, n int) {
 	var rss int64
 	defer func() { t.Logf("%d waits: the server has %d MiB, and had %d before", n, rss>>20, idle>>20) }()
@@ -164,7 +164,7 @@ func (i *installation) waitsAreSmall(t *testing.T, idle int64, n int) {
 		return
 	}
 	harness.Eventually(t, soon, "the waits to take little memory", func() error {
-		if rss = i.memory(t, "server"); rss-idle > int64(n)*40<<10 {
+		if rss = i.memory(t, "server"); rss-idle > int64(n)*64<<10 {
 			return fmt.Errorf("%d waits take %d MiB", n, (rss-idle)>>20)
 		}
 		return nil

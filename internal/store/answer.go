@@ -31,8 +31,8 @@ type endpointResult struct {
 // EndpointAnswer returns what an endpoint answered, whose body may be only the beginning.
 func EndpointAnswer(status int, contentType string, body []byte, truncated bool) *Answer {
 	r, text := endpointResult{Status: status, ContentType: contentType}, body
-	if truncated {
-		text = withoutPart(body)
+	for n := 1; truncated && n < utf8.UTFMax && n <= len(body) && !utf8.Valid(text); n++ {
+		text = body[:len(body)-n] // without the beginning of a character
 	}
 	if utf8.Valid(text) {
 		r.Body = new(string(text))
@@ -41,19 +41,6 @@ func EndpointAnswer(status int, contentType string, body []byte, truncated bool)
 	}
 	result, _ := json.Marshal(&r) // numbers and texts: cannot fail
 	return &Answer{result, truncated}
-}
-
-// withoutPart returns a text without the beginning of a character at its end.
-func withoutPart(text []byte) []byte {
-	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
-		if rest := text[len(text)-n:]; utf8.RuneStart(rest[0]) {
-			if !utf8.FullRune(rest) {
-				return text[:len(text)-n]
-			}
-			break
-		}
-	}
-	return text
 }
 
 // WorkerAnswer returns the result of a worker: JSON, or the beginning of it as a text when it is too long.
@@ -67,16 +54,16 @@ func WorkerAnswer(result []byte) *Answer {
 
 // KnownAnswer returns the result of a finished job, or else what its last attempt says of it; nil if that is nothing.
 func (j *Job) KnownAnswer() *Answer {
-	switch {
-	case j.Answer != nil || len(j.History) == 0:
+	if j.Answer != nil || len(j.History) == 0 {
 		return j.Answer
-	case j.History[len(j.History)-1].Status == 0 && j.History[len(j.History)-1].Answer == "":
-		return nil
 	}
 	last := &j.History[len(j.History)-1]
 	truncated := len(last.Answer) > maxFinishedAnswer-utf8.UTFMax // the rest may have been cut off
 	if last.Status != 0 {
 		return EndpointAnswer(last.Status, "", []byte(last.Answer), truncated)
+	}
+	if last.Answer == "" {
+		return nil
 	}
 	return WorkerAnswer([]byte(last.Answer))
 }
@@ -86,10 +73,7 @@ func (a *Answer) Encode() string {
 	if a == nil {
 		return ""
 	}
-	text, err := json.Marshal(a)
-	if err != nil { // a result that is no JSON
-		return `{"result":null}`
-	}
+	text, _ := json.Marshal(a) // JSON, a number and a text: cannot fail
 	return string(text)
 }
 
