@@ -18,6 +18,7 @@ import (
 	"github.com/wakecall/wakecall/internal/callback"
 	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/observe/activity"
+	"github.com/wakecall/wakecall/internal/queue/answers"
 	"github.com/wakecall/wakecall/internal/queue/recurring"
 	"github.com/wakecall/wakecall/internal/reconcile"
 	"github.com/wakecall/wakecall/internal/registry"
@@ -140,8 +141,10 @@ func (p *parts) newServer(l net.Listener, replaced func() bool) (role, error) {
 	if err != nil {
 		return role{}, err
 	}
+	waiting := answers.New(answers.Options{Buckets: p.queue.Shards.Buckets, Changed: p.shardsChanged()})
 	o := server.Options{
 		Jobs: p.jobs(), Groups: p.queue, Schedules: p.schedules(), Waits: p.figures(), Workers: p.pull,
+		Answers:  waiting,
 		Search:   searcher,
 		Registry: p.editedRegistry(),
 		Healthy:  p.journal.Accepting,
@@ -165,6 +168,7 @@ func (p *parts) newServer(l net.Listener, replaced func() bool) (role, error) {
 	}
 	ready := make(chan struct{})
 	return role{ready: ready, run: func(ctx context.Context) error {
+		defer p.start(ctx, service{"waiting pushes", waiting.Run})()
 		p.awaitShards(ctx)
 		close(ready)
 		return s.Run(ctx, l)

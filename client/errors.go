@@ -62,6 +62,7 @@ const (
 	CodeJobDead          = "job_dead"
 	CodeJobNotEnded      = "job_not_ended"
 	CodeJobChanged       = "job_changed"
+	CodeJobGone          = "job_gone" // while its push waited
 	CodeBodyGone         = "body_gone"
 	CodeGroupClosed      = "group_closed"
 	CodeScheduleNotFound = "schedule_not_found"

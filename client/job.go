@@ -55,6 +55,10 @@ type Push struct {
 	Retry       []time.Duration   // waits between attempts
 	Group       string            // CancelGroup deletes all jobs of a group; as an ID, or empty: none
 	URL         string            // called instead of the topic's CallbackURL, if its JobURLs allow it
+	// Wait makes Push return when the job has ended, at the latest after this time, up to a minute: State is Done or Dead
+	// then. It needs the right to read, too. Not in a batch.
+	Wait            time.Duration
+	DeleteOnTimeout bool // delete the job when Wait is over, unless it runs
 }
 
 // After returns a Push.Delay.
@@ -88,14 +92,29 @@ type Job struct {
 	Body        json.RawMessage   `json:"body,omitempty"`         // JSON unchanged; other text as a JSON string
 	BodyBase64  []byte            `json:"body_base64,omitempty"`  // of one that is neither text nor I-JSON
 	// of a finished job: the body was too long to be remembered
-	BodyGone bool      `json:"body_gone,omitempty"`
-	History  []Attempt `json:"history,omitempty"` // the last 20 attempts, oldest first
-	Waits    []Wait    `json:"waits,omitempty"`   // all that a delayed or ready job waits for
+	BodyGone bool `json:"body_gone,omitempty"`
+	// of a finished job for which a Push waited, for two minutes: the result in the worker's ack, or what the endpoint
+	// answered, see Response; Truncated: only the beginning of it
+	Result    json.RawMessage `json:"result,omitempty"`
+	Truncated bool            `json:"truncated,omitempty"`
+	// of a push that waited: the error of a dead job's last attempt; and whether the job was deleted, by DeleteOnTimeout
+	Error   string    `json:"error,omitempty"`
+	Deleted bool      `json:"deleted,omitempty"`
+	History []Attempt `json:"history,omitempty"` // the last 20 attempts, oldest first
+	Waits   []Wait    `json:"waits,omitempty"`   // all that a delayed or ready job waits for
 	// of a job that a schedule pushed
 	Schedule     string     `json:"schedule,omitempty"`
 	ScheduledFor *time.Time `json:"scheduled_for,omitempty"` // the same over retries, without the jitter
 	// returned by Get, Change and Run; changes with every change of the job
 	ETag string `json:"-"`
+}
+
+// Response is the Result of a job that was delivered to an endpoint.
+type Response struct {
+	Status      int     `json:"status"`
+	ContentType string  `json:"content_type"`
+	Body        *string `json:"body,omitempty"`        // nil: it is not UTF-8
+	BodyBase64  []byte  `json:"body_base64,omitempty"` // then
 }
 
 // Attempt is one callback.
@@ -133,14 +152,17 @@ type Result struct {
 }
 
 // Push stores a job. Errors: ErrInvalid, ErrNotFound (no such topic), ErrConflict (the topic is offline, the group is
-// closed; or, with Refuse, the id already exists), ErrTooLarge, ErrUnavailable.
+// closed; with Refuse, the id already exists; or, with Wait, the job was deleted or replaced), ErrTooLarge,
+// ErrUnavailable.
 func (c *Client) Push(ctx context.Context, topic string, p Push) (*Job, error) {
 	p.Topic = "" // the path has it
 	body, err := p.encode()
 	if err != nil {
 		return nil, err
 	}
-	return c.job(ctx, request{method: http.MethodPost, path: jobsPath(topic), body: body, repeatable: p.repeatable()})
+	return c.job(ctx, request{
+		method: http.MethodPost, path: jobsPath(topic), body: body, repeatable: p.repeatable(), waits: p.Wait,
+	})
 }
 
 // RawPush is a job whose body need not be JSON.
@@ -158,6 +180,9 @@ type RawPush struct {
 	OnDuplicate string
 	Group       string
 	URL         string
+
+	Wait            time.Duration // as in Push
+	DeleteOnTimeout bool
 }
 
 // PushRaw stores a job with any bytes as its body. Errors are those of Push.
@@ -171,16 +196,19 @@ func (c *Client) PushRaw(ctx context.Context, topic string, p RawPush) (*Job, er
 	}
 	return c.job(ctx, request{
 		method: http.MethodPut, path: jobPath(topic, p.ID), query: p.query(), body: body, contentType: p.ContentType,
-		repeatable: p.OnDuplicate != Refuse,
+		repeatable: p.OnDuplicate != Refuse, waits: p.Wait,
 	})
 }
 
 func (p RawPush) query() url.Values {
-	w := Push{Delay: p.Delay, DueAt: p.DueAt, DueLocal: p.DueLocal, TTR: p.TTR}.wire()
+	w := Push{
+		Delay: p.Delay, DueAt: p.DueAt, DueLocal: p.DueLocal, TTR: p.TTR, Wait: p.Wait,
+		DeleteOnTimeout: p.DeleteOnTimeout,
+	}.wire()
 	return queryOf(map[string]string{
 		"delay": w.Delay, "due_at": w.DueAt, "ttr": w.TTR, "max_attempts": unlessZero(p.MaxAttempts),
 		"priority": p.Priority, "on_duplicate": p.OnDuplicate, "group": p.Group,
-		"url": p.URL, "time_zone": p.TimeZone,
+		"url": p.URL, "time_zone": p.TimeZone, "wait": w.Wait, "on_timeout": w.OnTimeout,
 	})
 }
 
@@ -258,6 +286,8 @@ type wirePush struct {
 	Retry       []Duration        `json:"retry,omitempty"`
 	Group       string            `json:"group,omitempty"`
 	URL         *string           `json:"url,omitempty"`
+	Wait        string            `json:"wait,omitempty"`
+	OnTimeout   string            `json:"on_timeout,omitempty"`
 }
 
 func (p Push) wire() wirePush {
@@ -276,6 +306,12 @@ func (p Push) wire() wirePush {
 	}
 	if p.TTR != 0 {
 		w.TTR = p.TTR.String()
+	}
+	if p.Wait != 0 {
+		w.Wait = p.Wait.String()
+	}
+	if p.DeleteOnTimeout {
+		w.OnTimeout = "delete"
 	}
 	if p.TTL != 0 {
 		w.TTL = p.TTL.String()

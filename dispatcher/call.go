@@ -153,6 +153,9 @@ func (s *reserver) attempt(r *reservation, topic *registry.Topic, ttr time.Durat
 		Status: out.Status, Error: cut(out.Err, maxError), Answer: cut(o.answer, maxAnswer),
 	}
 	s.decide(o, &out, topic, n, most)
+	if r.Awaited && o.Verb == store.Done {
+		o.Answer = store.EndpointAnswer(out.Status, out.ContentType, out.Answer, out.Truncated)
+	}
 	return o
 }
 

@@ -19,6 +19,9 @@ type batch struct {
 
 func (s *Server) pushBatch(c *call) error {
 	limit := min(int64(s.limits.MaxBatch)*int64(s.limits.MaxBody+envelope), s.limits.MaxBatchBytes)
+	if preferredWait(c.Request().Header) != "" {
+		return errBatchWaits
+	}
 	return s.withBody(c, limit, func(body *buffer) error {
 		var b batch
 		if err := b.split(body.b, s.limits.MaxBatch); err != nil {
@@ -79,6 +82,9 @@ func (s *Server) decodeMember(c *call, r *memberRequest, member []byte) (p store
 	}
 	if err := decode(member, r); err != nil {
 		return p, err
+	}
+	if r.Wait.given || r.OnTimeout.given {
+		return p, errBatchWaits
 	}
 	if !r.Topic.given {
 		return p, badField("topic", "required")

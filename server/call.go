@@ -21,6 +21,8 @@ type call struct {
 	id    string // the job's
 	group string
 
+	waiting *pushWaiting // of a push that waits for the job's end
+
 	schedule *registry.Schedule
 	query    url.Values
 

@@ -28,6 +28,7 @@ const (
 	codeJobDead          Code = "job_dead"
 	codeJobNotEnded      Code = "job_not_ended"
 	codeJobChanged       Code = "job_changed"
+	codeJobGone          Code = "job_gone"  // while a push waited for its end
 	codeBodyGone         Code = "body_gone" // of a remembered job
 	codeGroupClosed      Code = "group_closed"
 	codeScheduleNotFound Code = "schedule_not_found"
@@ -35,7 +36,7 @@ const (
 	codeScheduleLimit    Code = "schedule_limit"
 	codeLeaseOver        Code = "lease_over"
 	codeClockAdvancing   Code = "clock_advancing" // of an installation for tests
-	codeWrongHost        Code = "wrong_host" // among hosts only
+	codeWrongHost        Code = "wrong_host"      // among hosts only
 	codeRateLimited      Code = "rate_limited"
 	codeUnavailable      Code = "unavailable"     // nothing was changed
 	codeUnknown          Code = "outcome_unknown" // it may have been done

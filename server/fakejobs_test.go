@@ -337,7 +337,11 @@ func (f *fakeJobs) Find(_ context.Context, refs []store.Ref) (found []*store.Job
 	defer f.mu.Unlock()
 	f.finds++
 	for _, r := range refs {
-		found = append(found, f.jobs[r.Topic+"/"+r.ID])
+		job := f.jobs[r.Topic+"/"+r.ID]
+		if job != nil {
+			job.ETag = cmp.Or(job.ETag, "e")
+		}
+		found = append(found, job)
 	}
 	return found, f.fail
 }

@@ -27,6 +27,8 @@ type pushRequest struct {
 	Headers     field[map[string]string] `json:"headers"`
 	Retry       field[[]retryWait]       `json:"retry"`
 	Group       field[groupName]         `json:"group"`
+	Wait        field[pushWait]          `json:"wait"`
+	OnTimeout   field[onTimeout]         `json:"on_timeout"`
 }
 
 // memberRequest is a push of a batch.

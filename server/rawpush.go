@@ -12,7 +12,7 @@ import (
 
 // rawOptions are the query parameters of a raw push.
 var rawOptions = []string{"delay", "due_at", "time_zone", "priority", "ttr", "max_attempts", "on_duplicate", "ttl",
-	"expires_at", "group", "url"}
+	"expires_at", "group", "url", "wait", "on_timeout"}
 
 func (s *Server) pushRaw(c *call) error {
 	if err := c.readID(); err != nil {
@@ -33,7 +33,7 @@ func (s *Server) pushRaw(c *call) error {
 			return err
 		}
 		p.ContentType = contentType
-		return s.store(c, &p, body)
+		return s.store(c, &r, &p, body)
 	})
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/wakecall/wakecall/internal/observe/forecast"
 	"github.com/wakecall/wakecall/internal/observe/waits"
+	"github.com/wakecall/wakecall/internal/queue/answers"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/store"
 )
@@ -107,7 +108,8 @@ type Options struct {
 
 	Schedules Schedules
 
-	Waits    waits.Queue // nil: answers do not say why a job waits
+	Answers  *answers.Hub // lets pushes wait for the ends of their jobs; nil: they only see them when their time is over
+	Waits    waits.Queue  // nil: answers do not say why a job waits
 	Registry Registry
 	Workers  Workers
 	Search   Searcher // nil: nothing is searched
@@ -144,6 +146,7 @@ type Server struct {
 	log      *slog.Logger
 	echo     *echo.Echo
 	metrics  *counters
+	answers  *answers.Hub
 	buffers  *buffers
 	docs     *docs
 	uses     tokenUses
@@ -170,13 +173,16 @@ func New(opts Options) (*Server, error) {
 	if s.healthy == nil {
 		s.healthy = func() error { return nil }
 	}
+	if s.answers = opts.Answers; s.answers == nil {
+		s.answers = answers.New(answers.Options{})
+	}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	if s.opts.Now == nil {
 		s.opts.Now = time.Now
 	}
 	s.buffers = newBuffers(s.limits.MaxBuffered)
 	var err error
-	if s.metrics, err = newCounters(opts.Registerer, opts.MetricTopics); err != nil {
+	if s.metrics, err = newCounters(opts.Registerer, opts.MetricTopics, s.answers); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
 	if s.docs, err = newDocs(opts.Version); err != nil {

@@ -30,7 +30,8 @@ var clientCases = []struct {
 	test func(t *testing.T, d *driver)
 }{
 	{"push", pushesWithOptions}, {"ids", pushesOddIDs}, {"body", pushesValues}, {"batch", pushesBatch},
-	{"change", changesJobs}, {"url", callsAnotherURL}, {"groups", cancelsGroups}, {"schedules", putsSchedules},
+	{"change", changesJobs}, {"url", callsAnotherURL}, {"wait", waitsForAnswers}, {"groups", cancelsGroups},
+	{"schedules", putsSchedules},
 	{"lease", endsLeases}, {"refused", reportsRefusals},
 	{"unreachable", reportsLostAnswers}, {"repeat", repeatsWhatIsSafe}, {"prefix", keepsThePrefix},
 	{"verify", verifiesSignatures}, {"bodies", readsBodies}, {"header", checksHeaders},
@@ -210,6 +211,29 @@ func callsAnotherURL(t *testing.T, d *driver) {
 	if f := d.fails(t, push, http.StatusUnprocessableEntity); f.Field != "url" {
 		t.Errorf("%+v", f)
 	}
+}
+
+// waitsForAnswers: a push waits for the end of its job, and get shows the result, too.
+func waitsForAnswers(t *testing.T, d *driver) {
+	topic := d.topic + ".waits"
+	d.endpoint.Set("/"+topic, harness.Text(http.StatusOK, "paid"))
+	d.MustPutTopic(t, topic, M{"callback_url": d.endpoint.URL("/" + topic)})
+	var job struct {
+		State  string
+		Result struct {
+			Status int
+			Body   string
+		}
+	}
+	d.must(t, M{"op": "push", "topic": topic, "push": M{"id": "1", "body": 1, "wait": 20}}, &job)
+	if job.State != "done" || job.Result.Status != http.StatusOK || job.Result.Body != "paid" {
+		t.Errorf("%+v", job)
+	}
+	job.Result.Body = ""
+	if d.must(t, M{"op": "get", "topic": topic, "id": "1"}, &job); job.Result.Body != "paid" {
+		t.Errorf("get: %+v", job)
+	}
+	d.fails(t, M{"op": "push", "topic": topic, "push": M{"body": 1, "wait": 61}}, http.StatusUnprocessableEntity)
 }
 
 // cancelsGroups: a group is read, moved, shifted once by a key, and cancelled, after which pushes into it are refused.

@@ -22,6 +22,9 @@ export interface Push {
   retry?: Duration[];
   group?: string;
   url?: string;
+  /** Up to 60 s: push resolves when the job has ended. */
+  wait?: Duration;
+  on_timeout?: "keep" | "delete";
 }
 
 /** A job in the API's answers; GET /docs on the server describes every field. */
@@ -38,6 +41,9 @@ export interface Job {
   attempts: number;
   created_at: string;
   duplicate?: boolean;
+  /** Of a push that waited, and for two minutes of get. */
+  result?: any;
+  truncated?: boolean;
   body?: unknown;
   body_base64?: string;
   history?: { n: number; started_at: string; took_ms: number; status: number; error: string; answer: string }[];

@@ -56,6 +56,8 @@ export class Released extends Error {
 /** Thrown by a handler that can never do a job: it is dead at once. */
 export class Buried extends Error {}
 
+const LONGEST_WAIT = 60; // seconds, of a push
+
 export class Client {
   #base;
   #agent;
@@ -89,12 +91,14 @@ export class Client {
 
   /**
    * Pushes a job, and resolves to it as the server stored it. `body` is any value that JSON has, or `json` a text that
-   * is sent byte for byte. Without an id, the client makes one, so that the push is safe to repeat.
+   * is sent byte for byte. Without an id, the client makes one, so that the push is safe to repeat. With `wait`, it
+   * resolves when the job has ended.
    */
   async push(topic, push) {
     const [job, text] = encodePush(push);
     try {
-      return await this.#do("POST", jobPath(topic), text, { repeatable: isRepeatable(job) });
+      const waits = job.wait ? LONGEST_WAIT : 0;
+      return await this.#do("POST", jobPath(topic), text, { repeatable: isRepeatable(job), waits });
     } catch (e) {
       if (e instanceof WakecallError) e.id ||= job.id;
       throw e;

@@ -97,6 +97,8 @@ final class Buried extends \Exception
 
 final class Client
 {
+    private const LONGEST_WAIT = 60.0; // seconds, of a push
+
     private string $base;
     private array $headers = ['Accept: application/json, application/problem+json', 'Connection: close'];
     private float $timeout;
@@ -132,14 +134,17 @@ final class Client
      * @param array $push body: any value that JSON has, or json: a text that is sent byte for byte; id (without one,
      *                    the client makes one, so that the push is safe to repeat), delay or due_at, priority, ttr,
      *                    max_attempts, on_duplicate ('keep', 'replace', 'error'), ttl or expires_at, headers, retry,
-     *                    group, url. Durations are '90s' or seconds; times RFC 3339, Unix milliseconds or a
-     *                    DateTimeInterface; due_at may be a local time ('2030-01-31 08:00:00') beside time_zone.
+     *                    group, url; wait, up to 60 s, to return when the job has ended ('done' with its result, or
+     *                    'dead'), and on_timeout ('keep', 'delete'). Durations are '90s' or seconds; times RFC 3339,
+     *                    Unix milliseconds or a DateTimeInterface; due_at may be a local time ('2030-01-31 08:00:00')
+     *                    beside time_zone.
      */
     public function push(string $topic, array $push): array
     {
         $push = self::withId($push);
         try {
-            return $this->do('POST', self::path($topic), self::encode($push), self::repeatable($push));
+            $options = ['waits' => empty($push['wait']) ? 0.0 : self::LONGEST_WAIT];
+            return $this->do('POST', self::path($topic), self::encode($push), self::repeatable($push), $options);
         } catch (ApiError | UnreachableError $e) {
             $e->id = $e->id ?: $push['id'];
             throw $e;

@@ -101,6 +101,9 @@ class Job(dict):
         return super().get(name, default) if name != "body" or self._unreadable is None else self[name]
 
 
+_LONGEST_WAIT = 60  # seconds, of a push
+
+
 class Client:
     """A client of one server.
 
@@ -123,12 +126,13 @@ class Client:
 
         body: any value that JSON has, or json: a text that is sent byte for byte.
         options: id (without one, the client makes one, so that the push is safe to repeat), delay or due_at, priority,
-        ttr, max_attempts, on_duplicate ("keep", "replace", "error"), ttl or expires_at, headers, retry, group, url.
-        Durations are "90s", seconds or a timedelta; times RFC 3339, Unix milliseconds or a datetime. A due_at without
-        a time zone, as text or a datetime, is a local time in time_zone, such as "Europe/Berlin".
+        ttr, max_attempts, on_duplicate ("keep", "replace", "error"), ttl or expires_at, headers, retry, group, url; wait,
+        up to 60 s, to return when the job has ended ("done" with its result, or "dead"), and on_timeout ("keep",
+        "delete"). Durations are "90s", seconds or a timedelta; times RFC 3339, Unix milliseconds or a datetime. A due_at
+        without a time zone, as text or a datetime, is a local time in time_zone, such as "Europe/Berlin".
         """
         job, text = _push(dict(options, body=body, json=json))
-        return self._pushed(job["id"], _path(topic), text, _repeatable(job))
+        return self._pushed(job["id"], _path(topic), text, _repeatable(job), _LONGEST_WAIT if job.get("wait") else 0)
 
     def push_batch(self, pushes):
         """Push up to 1,000 jobs: dicts with topic, body or json, and the options of push. Return a list in their order,
@@ -167,9 +171,9 @@ class Client:
         """Make a job due now; a dead job starts again at attempt 1."""
         return self._do("POST", _path(topic, id) + "/run", None, False)
 
-    def _pushed(self, id, path, text, repeatable):
+    def _pushed(self, id, path, text, repeatable, waits):
         try:
-            return self._do("POST", path, text, repeatable)
+            return self._do("POST", path, text, repeatable, waits=waits)
         except (ApiError, UnreachableError) as e:
             e.id = e.id or id
             raise

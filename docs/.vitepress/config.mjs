@@ -21,6 +21,7 @@ const groups = [
       "guides/receiving",
       "guides/clients",
       "guides/groups",
+      "guides/wait",
       "guides/schedules",
       "guides/pull",
       "guides/admin",

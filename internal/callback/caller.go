@@ -111,7 +111,9 @@ func (c *Caller) try(
 	resp, err := c.send(ctx, x, e, m)
 	if err == nil {
 		o.Status = resp.StatusCode
+		o.ContentType = resp.Header.Get("Content-Type")
 		o.Answer, err = readAnswer(resp)
+		o.Truncated = len(o.Answer) == maxAnswer && resp.ContentLength != maxAnswer
 	}
 	switch {
 	case x.Held():

@@ -31,6 +31,8 @@ type Outcome struct {
 	Err          string        // for people; empty on success
 	RetryAfter   time.Duration // of a 202, 429 or 503; at most a day
 	Answer       []byte        // at most 64 KiB
+	Truncated    bool          // there may be more of the answer
+	ContentType  string        // of the answer
 	StartedAt    time.Time
 	Took         time.Duration
 	Unsent       bool // nothing was sent, because of the job: this says nothing about the endpoint

@@ -49,6 +49,7 @@ type requestWire struct {
 	Schedule    string         `json:"schedule,omitzero"`
 	For         int64          `json:"for,omitzero"`
 	Definition  int64          `json:"definition,omitzero"`
+	Awaited     bool           `json:"await,omitzero"`
 	Last        jsontext.Value `json:"last,omitzero"`
 	LeftOut     map[string]int `json:"left_out,omitzero"`
 	Via         string         `json:"via,omitzero"`
@@ -66,6 +67,7 @@ func (l *RequestLine) append(b []byte, now time.Time) ([]byte, error) {
 		ExpiresAt:   millisOf(l.ExpiresAt), TTL: l.TTL.Seconds(), Headers: pairsOf(l.Headers), Delay: l.Delay.Seconds(),
 		Group: l.Group, URL: l.URL, Topics: l.Topics, Bucket: l.Bucket, Via: l.Via, By: l.By,
 		Schedule: l.Schedule, For: millisOf(l.For), Definition: l.Definition, Last: l.Last, LeftOut: l.LeftOut,
+		Awaited: l.Awaited,
 	}
 	for _, d := range l.Retry {
 		w.Retry = append(w.Retry, d.Seconds())
@@ -98,6 +100,7 @@ type attemptWire struct {
 	Revision  int64   `json:"rev,omitzero"`
 	Process   string  `json:"process,omitzero"`
 	Result    string  `json:"result,omitzero"`
+	Answer    string  `json:"answer,omitzero"`
 	Schedule  string  `json:"schedule,omitzero"`
 	For       int64   `json:"for,omitzero"`
 }
@@ -108,6 +111,7 @@ func (l *AttemptLine) append(b []byte, now time.Time, process string) ([]byte, e
 		StartedAt: millisOf(l.StartedAt), TookMS: float64(l.Took) / float64(time.Millisecond), Status: l.Status,
 		Outcome: l.Outcome, Reason: l.Reason, Error: l.Error, Shard: l.Shard, Revision: l.Revision,
 		Process: cmp.Or(l.Process, process), Result: l.Result, Schedule: l.Schedule, For: millisOf(l.For),
+		Answer: l.Answer,
 	})
 }
 

@@ -52,6 +52,7 @@ type Push struct {
 	URL         string            // which is called instead of the topic's, see registry.Topic.JobURL; empty: the topic's
 	Schedule    string            // of which it is an occurrence, at For; empty: of none
 	For         time.Time
+	Awaited     bool // somebody waits for its end, see Answer
 	OnDuplicate OnDuplicate
 	Again       bool   // a finished job of the id does not count as a duplicate
 	Fresh       bool   // NewID has just made the ID, so no shard can have it yet
@@ -86,6 +87,8 @@ type Job struct {
 	URL         string          // empty: the topic's
 	Schedule    string          // empty: none
 	For         time.Time       // the nominal time of the occurrence
+	Awaited     bool            // as in Push
+	Answer      *Answer         // of a finished job that was awaited, for two minutes
 	CreatedAt   time.Time
 	ChangedAt   time.Time // by the shard's clock; only of a job that Change or RunNow returns
 	Revision    int64     // of the change that returns the job (see changes.go); 0 if it was only read

@@ -8,6 +8,7 @@ local function die(topic, id, job, reason, at)
   call('ZADD', P .. 'dead:' .. topic, at or micros, id)
   count(topic, 'died', 1)
   noteOccurrence(topic, id, job, 'dead')
+  tell(topic, id, job)
 end
 
 -- Makes a dead job that is in no set due now, with attempts 0.

@@ -61,6 +61,8 @@ public final class Wakecall {
     private final String prefix;
     private final String token;
     private final HttpClient http;
+    private static final Duration LONGEST_WAIT = Duration.ofSeconds(60); // of a push
+
     private Duration timeout = Duration.ofSeconds(30);
     private Duration retryFor = Duration.ZERO;
 
@@ -244,6 +246,19 @@ public final class Wakecall {
             return set("headers", headers);
         }
 
+        /**
+         * Makes push return when the job has ended, at the latest after this time, up to a minute: its state is "done",
+         * with the member result in its fields, or "dead" then.
+         */
+        public Push waitFor(Duration d) {
+            return set("wait", seconds(d));
+        }
+
+        /** When the time to wait is over: "keep" or "delete", which deletes the job unless it runs. */
+        public Push onTimeout(String what) {
+            return set("on_timeout", what);
+        }
+
         /** All jobs of a group can be cancelled at once: {@link Wakecall#cancelGroup}. */
         public Push group(String name) {
             return set("group", name);
@@ -275,6 +290,10 @@ public final class Wakecall {
 
         private String id() {
             return (String) members.get("id");
+        }
+
+        private boolean waits() {
+            return members.containsKey("wait");
         }
 
         private boolean repeatable() {
@@ -354,7 +373,8 @@ public final class Wakecall {
     public Job push(String topic, Push job) {
         Push push = job.withId();
         try {
-            return new Job(request("POST", path(topic)).body(push.encode()).repeatable(push.repeatable()).send(), null);
+            return new Job(request("POST", path(topic)).body(push.encode()).repeatable(push.repeatable())
+                .waits(push.waits() ? LONGEST_WAIT : Duration.ZERO).send(), null);
         } catch (ApiException e) {
             throw e.withId(push.id());
         } catch (UnreachableException e) {
