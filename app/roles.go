@@ -138,8 +138,10 @@ func (p *parts) newServer(l net.Listener, replaced func() bool) (role, error) {
 	if err != nil {
 		return role{}, err
 	}
+	tasks := p.taskRunner()
 	s, err := server.New(server.Options{
-		Jobs: p.jobs(), Groups: p.queue, Schedules: p.schedules(), Waits: p.figures(), Workers: p.pull,
+		Jobs: p.jobs(), Groups: p.queue, Schedules: p.schedules(), Tasks: tasks, Waits: p.figures(),
+		Workers:  p.pull,
 		Search:   searcher,
 		Registry: p.editedRegistry(),
 		Healthy:  p.journal.Accepting,
@@ -161,6 +163,11 @@ func (p *parts) newServer(l net.Listener, replaced func() bool) (role, error) {
 	return role{ready: ready, run: func(ctx context.Context) error {
 		p.awaitShards(ctx)
 		close(ready)
+		working, stop := context.WithCancel(ctx)
+		var wg sync.WaitGroup
+		wg.Go(func() { _ = tasks.Run(working) })
+		defer wg.Wait()
+		defer stop()
 		return s.Run(ctx, l)
 	}}, nil
 }

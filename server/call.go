@@ -9,6 +9,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/wakecall/wakecall/internal/bulk"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/store"
 )
@@ -22,6 +23,7 @@ type call struct {
 	group string
 
 	schedule *registry.Schedule
+	task     *bulk.Task
 	query    url.Values
 
 	refreshed bool // the registry was refreshed for this request; once is enough for all topics of a batch

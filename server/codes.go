@@ -33,6 +33,9 @@ const (
 	codeScheduleNotFound Code = "schedule_not_found"
 	codeScheduleExists   Code = "schedule_exists"
 	codeScheduleLimit    Code = "schedule_limit"
+	codeTaskNotFound     Code = "task_not_found"
+	codeTaskOverlaps     Code = "task_overlaps" // another task may act on the same dead jobs
+	codeTaskLimit        Code = "task_limit"
 	codeLeaseOver        Code = "lease_over"
 	codeWrongHost        Code = "wrong_host" // among hosts only
 	codeRateLimited      Code = "rate_limited"

@@ -100,12 +100,13 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// Options of a Server. Jobs, Groups, Schedules, Workers and Registry are required; the rest has defaults.
+// Options of a Server. Jobs, Groups, Schedules, Tasks, Workers and Registry are required; the rest has defaults.
 type Options struct {
 	Jobs   Jobs
 	Groups Groups
 
 	Schedules Schedules
+	Tasks     Tasks
 
 	Waits    waits.Queue // nil: answers do not say why a job waits
 	Registry Registry
