@@ -30,7 +30,7 @@ var clientCases = []struct {
 	test func(t *testing.T, d *driver)
 }{
 	{"push", pushesWithOptions}, {"ids", pushesOddIDs}, {"body", pushesValues}, {"batch", pushesBatch},
-	{"change", changesJobs}, {"groups", cancelsGroups}, {"schedules", putsSchedules},
+	{"change", changesJobs}, {"groups", cancelsGroups}, {"tasks", startsTasks}, {"schedules", putsSchedules},
 	{"lease", endsLeases}, {"refused", reportsRefusals},
 	{"unreachable", reportsLostAnswers}, {"repeat", repeatsWhatIsSafe}, {"prefix", keepsThePrefix},
 	{"verify", verifiesSignatures}, {"bodies", readsBodies}, {"header", checksHeaders},
@@ -176,6 +176,38 @@ func changesJobs(t *testing.T, d *driver) {
 	if body := string(d.endpoint.CallsOf(d.topic, "change")[0].Body); body != `{"a": 2.0}` {
 		t.Errorf("the body is %s", body)
 	}
+}
+
+// startsTasks: a task is started once by a key, read, listed and cancelled.
+func startsTasks(t *testing.T, d *driver) {
+	topic := d.topic + ".tasks"
+	d.MustPutTopic(t, topic, M{"callback_url": d.endpoint.URL("/" + topic)})
+	d.must(t, M{"op": "push", "topic": topic, "push": M{"id": "1", "body": 1, "delay": "1h"}}, nil)
+	start := M{"op": "start_task", "key": topic, "task": M{
+		"action": "shift", "by": "1h", "filter": M{"topic": topic, "state": "delayed", "id_prefix": "1"},
+	}}
+	var first, again, read task
+	d.must(t, start, &first)
+	d.must(t, start, &again)
+	if first.ID == "" || again.ID != first.ID {
+		t.Errorf("%+v, and again %+v", first, again)
+	}
+	harness.Eventually(t, soon, "the task to be done", func() error {
+		d.must(t, M{"op": "task", "name": first.ID}, &read)
+		return harness.Equal("its state", read.State, "done")
+	})
+	if read.Matched != 1 || read.Done != 1 {
+		t.Errorf("%+v", read)
+	}
+	var list []task
+	if d.must(t, M{"op": "tasks", "limit": 1}, &list); len(list) != 1 {
+		t.Errorf("%+v", list)
+	}
+	if d.must(t, M{"op": "cancel_task", "name": first.ID}, &read); read.State != "done" {
+		t.Errorf("%+v", read)
+	}
+	d.fails(t, M{"op": "start_task", "task": M{"action": "run", "filter": M{"topic": ""}}}, http.StatusBadRequest)
+	d.fails(t, M{"op": "task", "name": "x"}, http.StatusNotFound)
 }
 
 // cancelsGroups: a group is read, moved, shifted once by a key, and cancelled, after which pushes into it are refused.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -57,7 +58,8 @@ func (p *program) taskStartCommand() *cobra.Command {
 	complete(cmd, "state", "delayed", "ready", "dead")
 	complete(cmd, "priority", "high", "normal", "low")
 	completeBy(cmd, "topic", p.completeMoreTopics)
-	cmd.RunE = p.withClient(func(ctx context.Context, c *client.Client, args []string) (err error) {
+	made := ""
+	start := p.withClient(func(ctx context.Context, c *client.Client, args []string) (err error) {
 		err = refuseZero(flags, "topic", "state", "id-prefix", "error", "status", "reason", "due-after", "due-before",
 			"since", "until", "by", "due", "priority", "rate", "stop-above", "key")
 		if err != nil {
@@ -79,12 +81,17 @@ func (p *program) taskStartCommand() *cobra.Command {
 		if at != nil || priority != "" {
 			t.Change = &client.TaskChange{DueAt: at, Priority: priority}
 		}
+		if t.Key == "" {
+			made = rand.Text()
+			t.Key = made
+		}
 		task, err := c.StartTask(ctx, t)
 		if err != nil {
 			return err
 		}
 		return p.say(task, "task %s has started; `wakecall task show %s` tells its progress", task.ID, task.ID)
 	})
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return withKey(start(cmd, args), made) }
 	return p.addClientFlags(cmd)
 }
 
