@@ -56,6 +56,7 @@ func (p *parts) adminOptions(caller *callback.Caller) admin.Options {
 		History:   &history.Reader{Store: history.NewStore(p.registry.DB())},
 		Refused:   p.lastRefused,
 		Tasks:     p.taskRunner(),
+		TokenUses: p.tokenUses,
 		Host:      setup.HostName(p.cfg),
 		Alerts:    alert.NewStore(p.registry.DB()).In(p.cfg.DataDir),
 		Web:       caller.Client(),

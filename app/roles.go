@@ -19,6 +19,7 @@ import (
 	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/observe/activity"
 	"github.com/wakecall/wakecall/internal/queue/recurring"
+	"github.com/wakecall/wakecall/internal/quota"
 	"github.com/wakecall/wakecall/internal/reconcile"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/store"
@@ -140,7 +141,7 @@ func (p *parts) newServer(l net.Listener, replaced func() bool) (role, error) {
 	}
 	tasks := p.taskRunner()
 	s, err := server.New(server.Options{
-		Jobs: p.jobs(), Groups: p.queue, Schedules: p.schedules(), Tasks: tasks, Waits: p.figures(),
+		Jobs: p.jobs(), Groups: p.queue, Schedules: p.schedules(), Tasks: tasks, Meter: quota.New(p.queue, p.log), Uses: p.tokenUses, Waits: p.figures(),
 		Workers:  p.pull,
 		Search:   searcher,
 		Registry: p.editedRegistry(),
@@ -170,6 +171,11 @@ func (p *parts) newServer(l net.Listener, replaced func() bool) (role, error) {
 		defer stop()
 		return s.Run(ctx, l)
 	}}, nil
+}
+
+// tokenUses returns what tokens use of their quotas.
+func (p *parts) tokenUses(ctx context.Context, tokens []*registry.Token) map[uint64]*registry.Quotas {
+	return quota.Used(ctx, p.queue, tokens)
 }
 
 // countWorkers shows the number of waiting workers of this process in /metrics.

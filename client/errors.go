@@ -74,6 +74,7 @@ const (
 	CodeTokenNotFound    = "token_not_found"
 	CodeAlertNotFound    = "alert_not_found"
 	CodeRateLimited      = "rate_limited"
+	CodeQuotaExceeded    = "quota_exceeded"
 	CodeUnavailable      = "unavailable"
 	CodeOutcomeUnknown   = "outcome_unknown"
 	CodeUnconfirmed      = "unconfirmed"

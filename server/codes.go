@@ -39,6 +39,7 @@ const (
 	codeLeaseOver        Code = "lease_over"
 	codeWrongHost        Code = "wrong_host" // among hosts only
 	codeRateLimited      Code = "rate_limited"
+	codeQuotaExceeded    Code = "quota_exceeded"  // of the token
 	codeUnavailable      Code = "unavailable"     // nothing was changed
 	codeUnknown          Code = "outcome_unknown" // it may have been done
 	codeUnconfirmed      Code = "unconfirmed"     // it was done, but is not yet as durable as the topic requires

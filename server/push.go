@@ -69,6 +69,9 @@ func (s *Server) store(c *call, p *store.Push, body *buffer) error {
 	if err := s.accepting(*p); err != nil {
 		return err
 	}
+	if _, err := s.admit(c, p); err != nil {
+		return err
+	}
 	body.lent = true
 	result := s.jobs.Push(c.ctx(), *p)
 	if result.Err != nil {

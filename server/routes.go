@@ -85,6 +85,7 @@ func (s *Server) routes() {
 
 	e.GET("/v1/tokens", s.onAnyTopic(mayTokens, s.listTokens))
 	e.POST("/v1/tokens", s.onAnyTopic(mayTokens, s.createToken))
+	e.PATCH("/v1/tokens/:token", s.onAnyTopic(mayTokens, s.setQuotas))
 	e.DELETE("/v1/tokens/:token", s.onAnyTopic(mayTokens, s.revokeToken))
 }
 

@@ -45,8 +45,9 @@ type Jobs interface {
 // Tokens manages the API's tokens.
 type Tokens interface {
 	ListTokens() []*registry.Token
-	CreateToken(ctx context.Context, actor, name string, rights []registry.Right, topics []string, expires *time.Time) (
-		secret string, t *registry.Token, err error)
+	CreateToken(ctx context.Context, actor, name string, rights []registry.Right, topics []string, expires *time.Time,
+		with ...func(*registry.Token)) (secret string, t *registry.Token, err error)
+	SetQuotas(ctx context.Context, actor string, id uint64, q *registry.Quotas) error
 	RevokeToken(ctx context.Context, actor string, id uint64) error
 	TokenUses(ctx context.Context) (map[uint64]time.Time, error)
 	NoteTokenUses(ctx context.Context, ids []uint64, at time.Time) error
@@ -107,6 +108,8 @@ type Options struct {
 
 	Schedules Schedules
 	Tasks     Tasks
+	Meter     Meter                                                                           // may be nil while no token has quotas
+	Uses      func(ctx context.Context, tokens []*registry.Token) map[uint64]*registry.Quotas // nil: not shown
 
 	Waits    waits.Queue // nil: answers do not say why a job waits
 	Registry Registry

@@ -65,6 +65,7 @@ var examples = map[string]string{
 	"wakecall host list":    `  wakecall host list`,
 	"wakecall host forget":  `  wakecall host forget web-3`,
 	"wakecall token list":   `  wakecall token list`,
+	"wakecall token update": `  wakecall token update 3 --pushes-per-second 100 --waiting-jobs 50000`,
 	"wakecall token revoke": `  wakecall token revoke 3`,
 
 	"wakecall ps": `  wakecall ps

@@ -149,7 +149,7 @@ func entryOf(l *line) Entry {
 		e.Job = store.Job{
 			Topic: r.Topic, ID: r.ID, Body: r.Body, ContentType: r.ContentType, Priority: priorityOf(r), Order: r.Order,
 			TTR: r.TTR, MaxAttempts: r.MaxAttempts, CreatedAt: r.CreatedAt, DueAt: r.DueAt,
-			ExpiresAt: r.ExpiresAt, Headers: r.Headers, Retry: r.Retry, Group: r.Group, Schedule: r.Schedule,
+			ExpiresAt: r.ExpiresAt, Headers: r.Headers, Retry: r.Retry, Group: r.Group, Quota: r.Quota, Schedule: r.Schedule,
 			For: r.For,
 		}
 	case l.ofGroup():

@@ -123,6 +123,8 @@ func (r *record) into(j *Job) error {
 			}
 		case "group":
 			j.Group = unescape(value)
+		case "quota":
+			j.Quota = value
 		case "sched":
 			j.Schedule = value
 		case "for":
@@ -170,6 +172,9 @@ func appendPairs(b []byte, p *Push) []byte {
 	}
 	if p.Group != "" {
 		b = append(append(b, " group="...), Escape(p.Group)...)
+	}
+	if p.Quota != "" {
+		b = append(append(b, " quota="...), p.Quota...)
 	}
 	if p.Schedule != "" {
 		b = append(append(b, " sched="...), p.Schedule...)
@@ -237,7 +242,7 @@ func (j *Job) Pushed() *Push {
 	return &Push{
 		Topic: j.Topic, ID: j.ID, Body: j.Body, ContentType: j.ContentType, Priority: j.Priority, Order: j.Order,
 		TTR: j.TTR, MaxAttempts: j.MaxAttempts, ExpiresAt: j.ExpiresAt, Headers: j.Headers, Retry: j.Retry,
-		Group: j.Group, Schedule: j.Schedule, For: j.For,
+		Group: j.Group, Quota: j.Quota, Schedule: j.Schedule, For: j.For,
 	}
 }
 

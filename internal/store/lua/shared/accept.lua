@@ -18,6 +18,7 @@ local function accept(topic, id, job, line)
     set(job, 'bodygone', 1)
   end
   leaveGroup(topic, id, job)
+  weigh(job, -1)
   job.state, job.attempts = 'done', job.attempts + 1
   run.kept[#run.kept + 1] = id
   run.kept[#run.kept + 1] = render(job, ' last=' .. line)

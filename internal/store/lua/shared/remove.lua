@@ -80,6 +80,7 @@ local function clear(topic, id, job)
   if get(job, 'long') then call('UNLINK', P .. 'b:' .. topic .. '/' .. id) end
   if tried(job) then call('UNLINK', P .. 'a:' .. topic .. '/' .. id) end
   leaveGroup(topic, id, job)
+  if job.state ~= 'dead' and job.state ~= 'done' then weigh(job, -1) end
 end
 
 local function remove(topic, id, job)
