@@ -143,7 +143,7 @@ func TestWaitingJobsOfAToken(t *testing.T) {
 		harness.StartRedis(t, harness.RedisOptions{}), harness.StartRedis(t, harness.RedisOptions{}),
 	}
 	i := start(t, onRedis(shards...))
-	topic := i.topic(t, harness.Status(http.StatusGone), nil)
+	topic := i.topic(t, harness.Status(http.StatusGone), M{"remember": "0"})
 	const most = 100
 	code, out := i.Run("token", "create", "team", "--rights", "push,read,manage,tokens", "--topics", topic,
 		"--waiting-jobs", strconv.Itoa(most), "--output", "json")
