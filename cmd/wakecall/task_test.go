@@ -15,7 +15,7 @@ func TestTaskCommands(t *testing.T) {
 	f.answers["POST /v1/tasks"] = answer{201, taskJSON}
 	f.answers["GET /v1/tasks/7"] = answer{200, taskJSON}
 	f.answers["DELETE /v1/tasks/7"] = answer{202, taskJSON}
-	f.answers["GET /v1/tasks"] = answer{200, `{"tasks":[` + taskJSON + `]}`}
+	f.answers["GET /v1/tasks?limit=100"] = answer{200, `{"tasks":[` + taskJSON + `]}`}
 	for line, want := range map[string]string{
 		"retry --topic shop --error timeout --rate 2.5 --stop-above 0.2": `{"action":"retry","filter":{"topic":"shop",` +
 			`"error":"timeout"},"rate":2.5,"stop_above":0.2}`,
