@@ -31,6 +31,9 @@ func (s *Server) pushBatch(c *call) error {
 		if err := s.accepting(b.pushes...); err != nil {
 			return err
 		}
+		if s.registry.Snapshot().Limits(c.token.ID) != nil {
+			b.refuse(s.admit(c, pointers(b.pushes)...))
+		}
 		body.lent = true
 		results := s.jobs.PushBatch(c.ctx(), b.pushes)
 		body.lent = !stored(results)
@@ -58,6 +61,29 @@ func (b *batch) split(data []byte, most int) error {
 	}
 	b.request, b.members = data, r.Jobs.items
 	return nil
+}
+
+func pointers(pushes []store.Push) []*store.Push {
+	list := make([]*store.Push, len(pushes))
+	for i := range pushes {
+		list[i] = &pushes[i]
+	}
+	return list
+}
+
+// refuse refuses the pushes from the nth on.
+func (b *batch) refuse(n int, err error) {
+	next := 0
+	for i := range b.refused {
+		if b.refused[i] != nil {
+			continue
+		}
+		if next >= n {
+			b.refused[i] = err
+		}
+		next++
+	}
+	b.pushes = b.pushes[:n]
 }
 
 // validate decodes each member and collects those that can be pushed.

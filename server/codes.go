@@ -34,10 +34,14 @@ const (
 	codeScheduleNotFound Code = "schedule_not_found"
 	codeScheduleExists   Code = "schedule_exists"
 	codeScheduleLimit    Code = "schedule_limit"
+	codeTaskNotFound     Code = "task_not_found"
+	codeTaskOverlaps     Code = "task_overlaps" // another task may act on the same dead jobs
+	codeTaskLimit        Code = "task_limit"
 	codeLeaseOver        Code = "lease_over"
 	codeClockAdvancing   Code = "clock_advancing" // of an installation for tests
 	codeWrongHost        Code = "wrong_host"      // among hosts only
 	codeRateLimited      Code = "rate_limited"
+	codeQuotaExceeded    Code = "quota_exceeded"  // of the token
 	codeUnavailable      Code = "unavailable"     // nothing was changed
 	codeUnknown          Code = "outcome_unknown" // it may have been done
 	codeUnconfirmed      Code = "unconfirmed"     // it was done, but is not yet as durable as the topic requires

@@ -74,6 +74,9 @@ func (s *Server) store(c *call, r *pushRequest, p *store.Push, body *buffer) err
 	if err := s.readWait(c, r, p); err != nil {
 		return err
 	}
+	if _, err := s.admit(c, p); err != nil {
+		return err
+	}
 	body.lent = true
 	result := s.jobs.Push(c.ctx(), *p)
 	if result.Err != nil {

@@ -63,6 +63,12 @@ func (s *Server) routes() {
 	e.POST(schedule+"/run", s.onSchedule(s.writing(s.runSchedule), maySchedule, mayPush))
 	e.POST(schedule+"/backfill", s.onSchedule(s.writing(s.backfillSchedule), maySchedule, mayPush))
 
+	const task = "/v1/tasks/:task"
+	e.GET("/v1/tasks", s.onAnyTopic(mayManage, s.listTasks, "limit"))
+	e.POST("/v1/tasks", s.onAnyTopic(mayManage, s.startTask))
+	e.GET(task, s.onTask(s.getTask))
+	e.DELETE(task, s.onTask(s.cancelTask))
+
 	e.GET("/v1/topics", s.onAnyTopic(mayManage, s.listTopics, "limit", "cursor", "prefix", "state", "owner"))
 	e.PUT("/v1/topics", s.onAnyTopic(mayManage, s.putTopics))
 	e.GET(topic, s.onTopic(mayManage, s.getTopic))
@@ -79,6 +85,7 @@ func (s *Server) routes() {
 
 	e.GET("/v1/tokens", s.onAnyTopic(mayTokens, s.listTokens))
 	e.POST("/v1/tokens", s.onAnyTopic(mayTokens, s.createToken))
+	e.PATCH("/v1/tokens/:token", s.onAnyTopic(mayTokens, s.setQuotas))
 	e.DELETE("/v1/tokens/:token", s.onAnyTopic(mayTokens, s.revokeToken))
 	if s.opts.Dev != nil {
 		s.devRoutes()

@@ -46,8 +46,9 @@ type Jobs interface {
 // Tokens manages the API's tokens.
 type Tokens interface {
 	ListTokens() []*registry.Token
-	CreateToken(ctx context.Context, actor, name string, rights []registry.Right, topics []string, expires *time.Time) (
-		secret string, t *registry.Token, err error)
+	CreateToken(ctx context.Context, actor, name string, rights []registry.Right, topics []string, expires *time.Time,
+		with ...func(*registry.Token)) (secret string, t *registry.Token, err error)
+	SetQuotas(ctx context.Context, actor string, id uint64, q *registry.Quotas) error
 	RevokeToken(ctx context.Context, actor string, id uint64) error
 	TokenUses(ctx context.Context) (map[uint64]time.Time, error)
 	NoteTokenUses(ctx context.Context, ids []uint64, at time.Time) error
@@ -101,12 +102,15 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// Options of a Server. Jobs, Groups, Schedules, Workers and Registry are required; the rest has defaults.
+// Options of a Server. Jobs, Groups, Schedules, Tasks, Workers and Registry are required; the rest has defaults.
 type Options struct {
 	Jobs   Jobs
 	Groups Groups
 
 	Schedules Schedules
+	Tasks     Tasks
+	Meter     Meter                                                                           // may be nil while no token has quotas
+	Uses      func(ctx context.Context, tokens []*registry.Token) map[uint64]*registry.Quotas // nil: not shown
 
 	Answers  *answers.Hub // lets pushes wait for the ends of their jobs; nil: they only see them when their time is over
 	Waits    waits.Queue  // nil: answers do not say why a job waits

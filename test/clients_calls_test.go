@@ -31,7 +31,7 @@ var clientCases = []struct {
 }{
 	{"push", pushesWithOptions}, {"ids", pushesOddIDs}, {"body", pushesValues}, {"batch", pushesBatch},
 	{"change", changesJobs}, {"url", callsAnotherURL}, {"wait", waitsForAnswers}, {"groups", cancelsGroups},
-	{"schedules", putsSchedules},
+	{"tasks", startsTasks}, {"schedules", putsSchedules},
 	{"lease", endsLeases}, {"refused", reportsRefusals},
 	{"unreachable", reportsLostAnswers}, {"repeat", repeatsWhatIsSafe}, {"prefix", keepsThePrefix},
 	{"verify", verifiesSignatures}, {"bodies", readsBodies}, {"header", checksHeaders},
@@ -234,6 +234,38 @@ func waitsForAnswers(t *testing.T, d *driver) {
 		t.Errorf("get: %+v", job)
 	}
 	d.fails(t, M{"op": "push", "topic": topic, "push": M{"body": 1, "wait": 61}}, http.StatusUnprocessableEntity)
+}
+
+// startsTasks: a task is started once by a key, read, listed and cancelled.
+func startsTasks(t *testing.T, d *driver) {
+	topic := d.topic + ".tasks"
+	d.MustPutTopic(t, topic, M{"callback_url": d.endpoint.URL("/" + topic)})
+	d.must(t, M{"op": "push", "topic": topic, "push": M{"id": "1", "body": 1, "delay": "1h"}}, nil)
+	start := M{"op": "start_task", "key": topic, "task": M{
+		"action": "shift", "by": "1h", "filter": M{"topic": topic, "state": "delayed", "id_prefix": "1"},
+	}}
+	var first, again, read task
+	d.must(t, start, &first)
+	d.must(t, start, &again)
+	if first.ID == "" || again.ID != first.ID {
+		t.Errorf("%+v, and again %+v", first, again)
+	}
+	harness.Eventually(t, soon, "the task to be done", func() error {
+		d.must(t, M{"op": "task", "name": first.ID}, &read)
+		return harness.Equal("its state", read.State, "done")
+	})
+	if read.Matched != 1 || read.Done != 1 {
+		t.Errorf("%+v", read)
+	}
+	var list []task
+	if d.must(t, M{"op": "tasks", "limit": 1}, &list); len(list) != 1 {
+		t.Errorf("%+v", list)
+	}
+	if d.must(t, M{"op": "cancel_task", "name": first.ID}, &read); read.State != "done" {
+		t.Errorf("%+v", read)
+	}
+	d.fails(t, M{"op": "start_task", "task": M{"action": "run", "filter": M{"topic": ""}}}, http.StatusBadRequest)
+	d.fails(t, M{"op": "task", "name": "x"}, http.StatusNotFound)
 }
 
 // cancelsGroups: a group is read, moved, shifted once by a key, and cancelled, after which pushes into it are refused.

@@ -58,6 +58,40 @@ export interface Group {
   jobs: Job[];
 }
 
+/** What a task does to all jobs that match its filter. */
+export interface TaskOptions {
+  action: "run" | "retry" | "delete" | "shift" | "change";
+  filter: {
+    topic: string;
+    state?: "delayed" | "ready" | "dead";
+    id_prefix?: string;
+    error?: string;
+    status?: number;
+    reason?: string;
+    due_after?: Instant;
+    due_before?: Instant;
+    since?: Instant;
+    until?: Instant;
+  };
+  by?: Duration;
+  change?: { due_at?: Instant; priority?: string };
+  rate?: number;
+  stop_above?: number;
+  dry_run?: boolean;
+}
+
+export interface Task {
+  id: string;
+  action: string;
+  state: "queued" | "running" | "done" | "failed" | "stopped" | "cancelled";
+  matched: number;
+  done: number;
+  skipped: { running: number; gone: number; changed: number };
+  failed: number;
+  error?: string;
+  [field: string]: unknown;
+}
+
 /** What a recurring job is; one of cron and every is required. */
 export interface ScheduleOptions {
   topic: string;
@@ -176,6 +210,10 @@ export class Client {
     name: string,
     backfill: { from: Instant; to: Instant; overlap?: "skip" | "replace" | "allow"; dryRun?: boolean },
   ): Promise<{ occurrences: string[]; pushed: number; existing: number; left_out: number }>;
+  startTask(task: TaskOptions & { key?: string }): Promise<Task>;
+  task(id: string): Promise<Task>;
+  tasks(options?: { limit?: number }): Promise<Task[]>;
+  cancelTask(id: string): Promise<Task>;
   reserve(
     topics: string | string[],
     options?: { max?: number; wait?: number; ttr?: Duration; order?: "fair" | "listed" },

@@ -233,6 +233,32 @@ export class Client {
     return this.#do("POST", schedulePath(name, "/backfill"), text, { repeatable: true });
   }
 
+  // Tasks
+
+  /**
+   * Starts a task, which does one thing to all jobs that match a filter, and resolves to it. It goes on by itself. Calls
+   * with the same key start one task; without one each call starts another.
+   */
+  startTask({ key = randomUUID(), ...task }) {
+    const options = { repeatable: true, header: { "Idempotency-Key": key } };
+    return this.#do("POST", "/v1/tasks", JSON.stringify(task), options);
+  }
+
+  /** Resolves to a task: its state, and how many jobs matched, are done, skipped by reason, and failed. */
+  task(id) {
+    return this.#do("GET", `/v1/tasks/${escapeId(id)}`, null, { repeatable: true });
+  }
+
+  /** Resolves to the tasks that the token may see, newest first. */
+  async tasks({ limit } = {}) {
+    return (await this.#do("GET", `/v1/tasks${queryOf({ limit })}`, null, { repeatable: true })).tasks;
+  }
+
+  /** Asks a task to end, and resolves to it. What it has done stays. */
+  cancelTask(id) {
+    return this.#do("DELETE", `/v1/tasks/${escapeId(id)}`, null, { repeatable: true });
+  }
+
   // Pull topics
 
   /** Reserves up to max ready jobs of pull topics; waits for the first one up to `wait` seconds. */

@@ -317,6 +317,41 @@ final class Client
         return $this->do('POST', self::schedulePath($name, '/backfill'), self::encode($backfill), true);
     }
 
+    // Tasks
+
+    /**
+     * Starts a task, which does one thing to all jobs that match a filter, and returns it. It goes on by itself.
+     *
+     * @param array  $task action: 'run', 'retry', 'delete', 'shift', 'change'; filter: topic (a name or pattern),
+     *                     state, id_prefix, error, status, reason, due_after, due_before, since, until; by (of shift);
+     *                     change (due_at, priority); rate; stop_above; dry_run
+     * @param string $key  calls with the same key start one task; without one each call starts another
+     */
+    public function startTask(array $task, string $key = ''): array
+    {
+        $options = ['header' => ['Idempotency-Key' => $key === '' ? bin2hex(random_bytes(16)) : $key]];
+        return $this->do('POST', '/v1/tasks', self::encode($task), true, $options);
+    }
+
+    /** Returns a task: its state, and how many jobs matched, are done, skipped by reason, and failed. */
+    public function task(string $id): array
+    {
+        return $this->do('GET', '/v1/tasks/' . self::escape($id), null, true);
+    }
+
+    /** Returns the tasks that the token may see, newest first. */
+    public function tasks(?int $limit = null): array
+    {
+        $query = http_build_query(['limit' => $limit]);
+        return $this->do('GET', '/v1/tasks' . ($query === '' ? '' : "?$query"), null, true)['tasks'];
+    }
+
+    /** Asks a task to end, and returns it. What it has done stays. */
+    public function cancelTask(string $id): array
+    {
+        return $this->do('DELETE', '/v1/tasks/' . self::escape($id), null, true);
+    }
+
     // Pull topics
 
     /**

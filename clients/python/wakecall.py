@@ -254,6 +254,33 @@ class Client:
         text = _json.dumps({member: _wire(member, v) for member, v in ask.items() if v is not None})
         return self._do("POST", _schedule_path(name, "/" + action), text, True)
 
+    # -- tasks --
+
+    def start_task(self, action, filter, *, key=None, **options):
+        """Start a task, which does one thing to all jobs that match a filter, and return it. It goes on by itself.
+
+        action: "run", "retry", "delete", "shift" or "change". filter: topic, a name or pattern, state, id_prefix,
+        error, status, reason, due_after, due_before, since, until.
+        options: by (of shift), change (due_at, priority), rate, stop_above, dry_run. Calls with the same key start one
+        task; without one each call starts another.
+        """
+        ask = {"action": action, "filter": {name: _wire(name, v) for name, v in filter.items()}}
+        ask.update({name: _wire(name, v) for name, v in options.items() if v is not None})
+        header = {"Idempotency-Key": key or uuid.uuid4().hex}
+        return self._do("POST", "/v1/tasks", _json.dumps(ask), True, header=header)
+
+    def task(self, id):
+        """Return a task: its state, and how many jobs matched, are done, skipped by reason, and failed."""
+        return self._do("GET", f"/v1/tasks/{_escape(id)}", None, True)
+
+    def tasks(self, *, limit=None):
+        """Return the tasks that the token may see, newest first."""
+        return self._do("GET", _query("/v1/tasks", limit=limit), None, True)["tasks"]
+
+    def cancel_task(self, id):
+        """Ask a task to end, and return it. What it has done stays."""
+        return self._do("DELETE", f"/v1/tasks/{_escape(id)}", None, True)
+
     # -- pull topics --
 
     def reserve(self, topics, *, max=1, wait=0, ttr=None, order=None):

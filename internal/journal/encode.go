@@ -44,6 +44,7 @@ type requestWire struct {
 	Delay       float64        `json:"delay,omitzero"`
 	Group       string         `json:"group,omitzero"`
 	URL         string         `json:"url,omitzero"`
+	Quota       string         `json:"quota,omitzero"`
 	Topics      string         `json:"topics,omitzero"`
 	Bucket      int            `json:"bucket,omitzero"`
 	Schedule    string         `json:"schedule,omitzero"`
@@ -65,7 +66,7 @@ func (l *RequestLine) append(b []byte, now time.Time) ([]byte, error) {
 		Priority: l.Priority, Order: l.Order, TTR: l.TTR.Seconds(), MaxAttempts: l.MaxAttempts,
 		ContentType: l.ContentType,
 		ExpiresAt:   millisOf(l.ExpiresAt), TTL: l.TTL.Seconds(), Headers: pairsOf(l.Headers), Delay: l.Delay.Seconds(),
-		Group: l.Group, URL: l.URL, Topics: l.Topics, Bucket: l.Bucket, Via: l.Via, By: l.By,
+		Group: l.Group, URL: l.URL, Quota: l.Quota, Topics: l.Topics, Bucket: l.Bucket, Via: l.Via, By: l.By,
 		Schedule: l.Schedule, For: millisOf(l.For), Definition: l.Definition, Last: l.Last, LeftOut: l.LeftOut,
 		Awaited: l.Awaited,
 	}

@@ -64,6 +64,7 @@ type RequestLine struct {
 	Retry       []time.Duration   // waits of the job, in milliseconds
 	Group       string            // of the job
 	URL         string            // of the job
+	Quota       string            // of the job
 	Topics      string            // of cancel and close: patterns, separated by spaces
 	Bucket      int               // of cancel, close and schedule
 	Schedule    string            // of an occurrence and of schedule: the schedule's name

@@ -25,6 +25,8 @@ import (
 //	g:GROUP          HASH: TOPIC/ID of the live jobs of a group; the value is empty
 //	x:GROUP          HASH: who closed a group: topic patterns → until when (ms)
 //	closed           ZSET: GROUP PATTERNS of all closed groups by until when (ms)
+//	quota            HASH: token → how many jobs wait or run that count for its quota
+//	rate:TOKEN       in bucket 0 of one shard, HASH: left, at: what the token may push now of its quota, see draw.lua
 //	moved:KEY GROUP  HASH: TOPIC/ID of the jobs of a group that a request with this key has moved
 //	pend:SHARD N     in bucket 0, HASH: name → cancellation of a group that bucket N of another shard has to carry
 //	                 out, as JSON; see queue/pending.go

@@ -127,6 +127,8 @@ func (r *record) into(j *Job) error {
 			j.Group = unescape(value)
 		case "url":
 			j.URL = value
+		case "quota":
+			j.Quota = value
 		case "sched":
 			j.Schedule = value
 		case "for":
@@ -179,6 +181,9 @@ func appendPairs(b []byte, p *Push) []byte {
 	}
 	if p.URL != "" {
 		b = append(append(b, " url="...), p.URL...)
+	}
+	if p.Quota != "" {
+		b = append(append(b, " quota="...), p.Quota...)
 	}
 	if p.Schedule != "" {
 		b = append(append(b, " sched="...), p.Schedule...)
@@ -249,7 +254,7 @@ func (j *Job) Pushed() *Push {
 	return &Push{
 		Topic: j.Topic, ID: j.ID, Body: j.Body, ContentType: j.ContentType, Priority: j.Priority, Order: j.Order,
 		TTR: j.TTR, MaxAttempts: j.MaxAttempts, ExpiresAt: j.ExpiresAt, Headers: j.Headers, Retry: j.Retry,
-		Group: j.Group, URL: j.URL, Schedule: j.Schedule, For: j.For, Awaited: j.Awaited,
+		Group: j.Group, URL: j.URL, Quota: j.Quota, Schedule: j.Schedule, For: j.For, Awaited: j.Awaited,
 	}
 }
 

@@ -50,6 +50,7 @@ type Push struct {
 	Retry       []time.Duration   // waits between attempts, MaxWaits at most; the last repeats. nil: the topic's
 	Group       string            // which can be cancelled together; empty: none
 	URL         string            // which is called instead of the topic's, see registry.Topic.JobURL; empty: the topic's
+	Quota       string            // tokens whose quotas of waiting jobs it counts for, joined with commas; empty: none
 	Schedule    string            // of which it is an occurrence, at For; empty: of none
 	For         time.Time
 	Awaited     bool // somebody waits for its end, see Answer
@@ -85,6 +86,7 @@ type Job struct {
 	Retry       []time.Duration // nil: the topic's
 	Group       string          // empty: none
 	URL         string          // empty: the topic's
+	Quota       string          // empty: none
 	Schedule    string          // empty: none
 	For         time.Time       // the nominal time of the occurrence
 	Awaited     bool            // as in Push

@@ -36,6 +36,7 @@ local function stored(line)
   if line.kind == 'adopted' then line.revision = call('INCR', P .. 'rev') end
   if live and job.created == new.created and line.died == '' then
     takeOut(topic, id, job) -- a change of the job, which keeps its attempts
+    if job.state ~= 'dead' then weigh(job, -1) end
     if get(job, 'long') then call('UNLINK', P .. 'b:' .. topic .. '/' .. id) end
     set(new, 'tried', tried(job) and 1 or nil)
     if job.state ~= 'dead' then new.attempts = job.attempts end

@@ -20,6 +20,7 @@ local function accept(topic, id, job, line, result)
     set(job, 'bodygone', 1)
   end
   leaveGroup(topic, id, job)
+  weigh(job, -1)
   job.state, job.attempts = 'done', job.attempts + 1
   if awaited then
     if line == '' then line = string.format('{"n":%d,"started_at":%d,"took_ms":0}', job.attempts, now) end

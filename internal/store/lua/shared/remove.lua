@@ -87,6 +87,7 @@ local function clear(topic, id, job)
   if tried(job) then call('UNLINK', P .. 'a:' .. topic .. '/' .. id) end
   leaveGroup(topic, id, job)
   tell(topic, id, job)
+  if job.state ~= 'dead' and job.state ~= 'done' then weigh(job, -1) end
 end
 
 local function remove(topic, id, job)

@@ -70,6 +70,7 @@ local function store(topic, k)
   end
   if long then call('SET', P .. 'b:' .. topic .. '/' .. id, body) end
   if group then join(topic, id, job) end
+  weigh(job, 1)
   file(topic, id, job, at)
   return true
 end

@@ -751,6 +751,39 @@ public final class Wakecall {
         return request("POST", schedulePath(schedule) + "/" + action).body(write(what)).repeatable(true).send();
     }
 
+    // Tasks
+
+    /**
+     * Starts a task, which does one thing to all jobs that match a filter, and returns it as the server's /docs
+     * describes it. It goes on by itself.
+     *
+     * @param task action, filter, and what the action needs, as the API's JSON has them
+     * @param key  calls with the same key start one task; null: each call starts another
+     */
+    public Map<String, Object> startTask(Map<String, Object> task, String key) {
+        return request("POST", "/v1/tasks").body(write(task))
+            .header("Idempotency-Key", key == null ? UUID.randomUUID().toString() : key).repeatable(true).send();
+    }
+
+    /** Returns a task: its state, and how many jobs matched, are done, skipped by reason, and failed. */
+    public Map<String, Object> task(String id) {
+        return request("GET", "/v1/tasks/" + escape(id)).repeatable(true).send();
+    }
+
+    /** Returns up to limit tasks that the token may see, newest first. */
+    public List<Map<String, Object>> tasks(int limit) {
+        var tasks = new ArrayList<Map<String, Object>>();
+        for (Object task : (List<?>) request("GET", "/v1/tasks?limit=" + limit).repeatable(true).send().get("tasks")) {
+            tasks.add(object(task));
+        }
+        return tasks;
+    }
+
+    /** Asks a task to end, and returns it. What it has done stays. */
+    public Map<String, Object> cancelTask(String id) {
+        return request("DELETE", "/v1/tasks/" + escape(id)).repeatable(true).send();
+    }
+
     // Pull topics
 
     /** Reserves up to max ready jobs of pull topics; waits for the first one. ttr null: the job's, or its topic's. */
