@@ -21,7 +21,8 @@ CREATE TABLE IF NOT EXISTS wakecall_outbox (
     next_attempt_at BIGINT NOT NULL DEFAULT 0,
     last_error TEXT NULL,
     ordered_by VARCHAR(255) GENERATED ALWAYS AS (COALESCE(order_key, group_name, CONCAT(topic, ' ', job_id))) STORED,
+    job VARCHAR(255) GENERATED ALWAYS AS (CONCAT(topic, ' ', job_id)) STORED, -- rows of one job are in order, too
     KEY wakecall_outbox_state (state, next_attempt_at, seq),
     KEY wakecall_outbox_order (ordered_by, state, seq),
-    KEY wakecall_outbox_job (topic, job_id, state, seq)
+    KEY wakecall_outbox_job (job, state, seq)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;

@@ -21,8 +21,10 @@ CREATE TABLE IF NOT EXISTS wakecall_outbox (
     next_attempt_at BIGINT NOT NULL DEFAULT 0,
     last_error TEXT,
     ordered_by VARCHAR(255) COLLATE "C"
-        GENERATED ALWAYS AS (COALESCE(order_key, group_name, topic || ' ' || job_id)) STORED
+        GENERATED ALWAYS AS (COALESCE(order_key, group_name, topic || ' ' || job_id)) STORED,
+    job VARCHAR(255) COLLATE "C" -- rows of one job are in order, too
+        GENERATED ALWAYS AS (topic || ' ' || job_id) STORED
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);
 CREATE INDEX IF NOT EXISTS wakecall_outbox_state ON wakecall_outbox (state, next_attempt_at, seq);
 CREATE INDEX IF NOT EXISTS wakecall_outbox_order ON wakecall_outbox (ordered_by, state, seq);
-CREATE INDEX IF NOT EXISTS wakecall_outbox_job ON wakecall_outbox (topic, job_id, state, seq);
+CREATE INDEX IF NOT EXISTS wakecall_outbox_job ON wakecall_outbox (job, state, seq);

@@ -20,8 +20,9 @@ CREATE TABLE IF NOT EXISTS wakecall_outbox (
     attempts INTEGER NOT NULL DEFAULT 0,     -- refusals
     next_attempt_at INTEGER NOT NULL DEFAULT 0,
     last_error TEXT,
-    ordered_by TEXT GENERATED ALWAYS AS (COALESCE(order_key, group_name, topic || ' ' || job_id)) STORED
+    ordered_by TEXT GENERATED ALWAYS AS (COALESCE(order_key, group_name, topic || ' ' || job_id)) STORED,
+    job TEXT GENERATED ALWAYS AS (topic || ' ' || job_id) STORED -- rows of one job are in order, too
 );
 CREATE INDEX IF NOT EXISTS wakecall_outbox_state ON wakecall_outbox (state, next_attempt_at, seq);
 CREATE INDEX IF NOT EXISTS wakecall_outbox_order ON wakecall_outbox (ordered_by, state, seq);
-CREATE INDEX IF NOT EXISTS wakecall_outbox_job ON wakecall_outbox (topic, job_id, state, seq);
+CREATE INDEX IF NOT EXISTS wakecall_outbox_job ON wakecall_outbox (job, state, seq);
