@@ -19,7 +19,9 @@ func (t *Table) Retry(ctx context.Context, seq int64) error {
 }
 
 // Drop deletes a row that is set aside.
-func (t *Table) Drop(ctx context.Context, seq int64) error { return t.one(ctx, seq, "DELETE FROM @table") }
+func (t *Table) Drop(ctx context.Context, seq int64) error {
+	return t.one(ctx, seq, "DELETE FROM @table")
+}
 
 func (t *Table) one(ctx context.Context, seq int64, statement string) error {
 	return t.do(ctx, func(ctx context.Context, tx *sql.Tx) error {

@@ -6,14 +6,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics of a relay, for Prometheus.
-type Metrics struct {
-	Registry *prometheus.Registry
+// metrics of a relay, for Prometheus and for its reports.
+type metrics struct {
+	registry *prometheus.Registry
 	rows     *prometheus.CounterVec
 
-	mu    sync.Mutex
-	state State
-	err   string
+	mu      sync.Mutex
+	state   State
+	problem string
 }
 
 // State is what a relay knows about its table.
@@ -23,15 +23,15 @@ type State struct {
 	SetAside int64
 }
 
-func newMetrics() *Metrics {
-	m := &Metrics{Registry: prometheus.NewRegistry(), rows: prometheus.NewCounterVec(prometheus.CounterOpts{
+func newMetrics() *metrics {
+	m := &metrics{registry: prometheus.NewRegistry(), rows: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "wakecall_relay_rows_total", Help: "Rows by operation and result.",
 	}, []string{"op", "result"})}
 	gauge := func(name, help string, value func(State) float64) {
-		m.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help},
-			func() float64 { return value(m.State()) }))
+		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help},
+			func() float64 { s, _ := m.current(); return value(s) }))
 	}
-	m.Registry.MustRegister(m.rows)
+	m.registry.MustRegister(m.rows)
 	gauge("wakecall_relay_oldest_row_seconds", "Age of the oldest row that is not set aside.",
 		func(s State) float64 { return float64(s.OldestMS) / 1000 })
 	gauge("wakecall_relay_waiting_rows", "Rows that are not set aside.",
@@ -41,38 +41,28 @@ func newMetrics() *Metrics {
 	return m
 }
 
-// State returns the last state that was read.
-func (m *Metrics) State() State {
+// current returns the last state that was read, and what hinders the relay, or "".
+func (m *metrics) current() (State, string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.state
+	return m.state, m.problem
 }
 
-func (m *Metrics) setState(s State) {
+func (m *metrics) setState(s State) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.state = s
 }
 
-func (m *Metrics) setError(err error) {
+func (m *metrics) setProblem(problem string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.err = ""
-	if err != nil {
-		m.err = err.Error()
-	}
-}
-
-// Err returns the error of the last round, or "".
-func (m *Metrics) Err() string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.err
+	m.problem = problem
 }
 
 var knownOps = map[string]bool{opPush: true, opChange: true, opDelete: true, opCancelGroup: true}
 
-func (m *Metrics) count(o *outcome) {
+func (m *metrics) count(o *outcome) {
 	op := o.row.Op
 	if !knownOps[op] {
 		op = "unknown" // a service may write anything

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/wakecall/wakecall/client"
@@ -14,12 +15,13 @@ import (
 
 // Options of a Relay. Zero fields have defaults.
 type Options struct {
-	Table    *Table
-	Client   *client.Client // each call must end within CallTimeout: see doc.go
-	Topics   []string       // patterns: rows of other topics are set aside; none: all
-	SkipSet  bool           // rows that are set aside hold up no later rows of their keys
-	Attempts int            // refusals until a row is set aside; default 5
-	Log      *slog.Logger
+	Table        *Table
+	Client       *client.Client // each call must end within CallTimeout: see doc.go
+	Topics       []string       // patterns: rows of other topics are set aside; none: all
+	SkipSetAside bool           // rows that are set aside hold up no later rows of their keys
+	Name         string         // of its reports; default: the database's and the table's
+	Attempts     int            // refusals until a row is set aside; default 5
+	Log          *slog.Logger
 
 	Claim       time.Duration // how long a claim lasts; default 10 s
 	CallTimeout time.Duration // of one call; default 3 s
@@ -43,7 +45,7 @@ type Relay struct {
 	claims  int
 	checked time.Time // when it last looked for claims that have run out
 	failed  int       // rounds in a row in which no call was answered
-	metrics *Metrics
+	metrics *metrics
 }
 
 // New returns a Relay.
@@ -54,6 +56,7 @@ func New(o Options) *Relay {
 	o.Poll = cmp.Or(o.Poll, 250*time.Millisecond)
 	o.Pause = cmp.Or(o.Pause, time.Second)
 	o.Rows = cmp.Or(o.Rows, 500)
+	o.Name = unsafeInName.ReplaceAllString(cmp.Or(o.Name, o.Table.Name()), "_")
 	host, _ := os.Hostname() // for people
 	if len(host) > 24 {
 		host = host[:24]
@@ -65,10 +68,13 @@ func New(o Options) *Relay {
 
 // Run carries rows until ctx is done; then it finishes the calls that run, and gives the other rows back.
 func (r *Relay) Run(ctx context.Context) error {
+	var watching sync.WaitGroup
+	watching.Go(func() { r.watch(ctx) })
+	defer watching.Wait()
 	for ctx.Err() == nil {
 		pause, err := r.round(ctx)
-		r.metrics.setError(err)
 		if err != nil && ctx.Err() == nil {
+			r.metrics.setProblem(err.Error())
 			r.Log.Warn("cannot read the outbox; retrying", "error", err)
 			pause = max(pause, time.Second)
 		}
@@ -87,12 +93,16 @@ func (r *Relay) round(ctx context.Context) (time.Duration, error) {
 		if err == nil && over {
 			err = r.Table.giveBack(ctx)
 		}
-		if err != nil || !due && !over {
+		if err != nil {
 			return r.Poll, err
+		}
+		if !due && !over {
+			r.metrics.setProblem("")
+			return r.Poll, nil
 		}
 		r.checked = time.Now()
 	}
-	by := rules{rows: r.Rows, bytes: bytesOfClaim, lasts: r.Claim, skip: r.SkipSet}
+	by := rules{rows: r.Rows, bytes: bytesOfClaim, lasts: r.Claim, skip: r.SkipSetAside}
 	if r.failed > 0 {
 		by.rows = 1 // to see whether calls are answered again
 	}
@@ -102,6 +112,7 @@ func (r *Relay) round(ctx context.Context) (time.Duration, error) {
 		return r.Poll, err
 	}
 	t, err := r.carry(ctx, c)
+	r.metrics.setProblem(t.unavailable)
 	r.tell(t)
 	if t.answered || err != nil {
 		r.failed = 0

@@ -177,7 +177,7 @@ func TestRowsBehindOneThatIsSetAsideMayGoOn(t *testing.T) {
 		a, table := newAPI(t), openTable(t, dsn)
 		bad := table.insert(t, row{"op": "push", "topic": "other", "job_id": "x", "order_key": "k"})
 		table.insert(t, row{"op": "push", "topic": "shop.a", "job_id": "y", "order_key": "k"})
-		newRelay(t, dsn, a, func(o *Options) { o.SkipSet, o.Topics = true, []string{"shop.*"} }).start(t)
+		newRelay(t, dsn, a, func(o *Options) { o.SkipSetAside, o.Topics = true, []string{"shop.*"} }).start(t)
 		wait.For(t, "the later row to be carried", func() bool { return len(a.calls("shop.a", "y")) == 1 })
 		wait.For(t, "one row to be left", func() bool { return len(table.left(t)) == 1 })
 		if left := table.left(t); left[bad] != refused || a.total() != 1 {
