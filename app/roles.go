@@ -139,7 +139,7 @@ func (p *parts) newServer(l net.Listener, replaced func() bool) (role, error) {
 		return role{}, err
 	}
 	s, err := server.New(server.Options{
-		Jobs: p.jobs(), Groups: p.queue, Schedules: p.schedules(), Waits: p.figures(), Workers: p.pull,
+		Jobs: p.jobs(), Groups: p.queue, Relays: p.relays(), Schedules: p.schedules(), Waits: p.figures(), Workers: p.pull,
 		Search:   searcher,
 		Registry: p.editedRegistry(),
 		Healthy:  p.journal.Accepting,

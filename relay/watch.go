@@ -34,6 +34,7 @@ func (r *Relay) watch(ctx context.Context) {
 		}
 		select {
 		case <-ctx.Done():
+			r.withdraw(ctx)
 			return
 		case <-tick.C:
 		}
@@ -53,6 +54,15 @@ func (r *Relay) report(ctx context.Context) error {
 		return nil
 	}
 	return err
+}
+
+// withdraw deletes the report of a table without rows, so that the end of its last relay is no alert. Another relay of
+// the table reports again within watchEvery.
+func (r *Relay) withdraw(ctx context.Context) {
+	ctx = context.WithoutCancel(ctx)
+	if s, err := r.Table.State(ctx); err == nil && s.Waiting+s.SetAside == 0 {
+		_ = r.send(ctx, http.MethodDelete, "/v1/relays/"+r.Name, nil, nil) // at worst, there is an alert
+	}
 }
 
 // Serve serves /metrics and /healthz until stop is called.
