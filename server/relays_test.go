@@ -33,7 +33,7 @@ func TestRelays(t *testing.T) {
 	a := newAPI(t)
 	const relay = "/v1/relays/shop.outbox"
 	a.do("PUT", relay, `{"oldest_ms":5,"waiting":2,"set_aside":1,"error":"é"}`).want(204)
-	if want := "save shop.outbox[*]{5 2 1 é}true"; a.relays.asked != want {
+	if want := "save shop.outbox[*] {5 2 1 é} true"; a.relays.asked != want {
 		t.Errorf("asked to %s, want %s", a.relays.asked, want)
 	}
 	a.do("DELETE", relay, "").want(204)
