@@ -54,6 +54,10 @@ var examples = map[string]string{
 	"wakecall schedule backfill": `  wakecall schedule backfill report --from 2026-11-01T00:00:00Z ` +
 		`--to 2026-11-08T00:00:00Z --dry-run`,
 
+	"wakecall relay list":  `  wakecall relay list --dsn sqlite:///var/lib/shop/shop.db`,
+	"wakecall relay retry": `  wakecall relay retry 4711`,
+	"wakecall relay drop":  `  wakecall relay drop 4711`,
+
 	"wakecall shard list":   `  wakecall shard list`,
 	"wakecall shard rename": `  wakecall shard rename redis-1 orders`,
 	"wakecall shard drain":  `  wakecall shard drain redis-1`,
