@@ -21,6 +21,8 @@ const groups = [
       "guides/clients",
       "guides/groups",
       "guides/schedules",
+      "guides/outbox",
+      "guides/outbox-code",
       "guides/pull",
       "guides/admin",
       "guides/alerts",
