@@ -166,15 +166,18 @@ func (t *Table) claim(ctx context.Context, id string, by rules) (*claim, error) 
 // for speed: without it, the rows behind one that is set aside would be read before those of other keys. What counts is
 // unblocked.
 func (t *Table) candidates(ctx context.Context, tx *sql.Tx, by rules) (list []Row, err error) {
-	states := "'retrying', 'refused'"
+	before := []string{retrying, refused}
 	if by.skip {
-		states = "'retrying'"
+		before = []string{retrying}
 	}
 	query := "SELECT c.seq, COALESCE(c.ordered_by, ''), COALESCE(c.job, ''), COALESCE(LENGTH(c.body), 0) FROM @table c " +
 		"WHERE c.state = 'waiting' AND c.next_attempt_at = 0"
 	for _, name := range []string{"ordered_by", "job"} {
 		same := " AND NOT EXISTS (SELECT 1 FROM @table e WHERE e." + name + " = c." + name
-		query += same + " AND e.state = 'claimed')" + same + " AND e.state IN (" + states + ") AND e.seq < c.seq)"
+		query += same + " AND e.state = 'claimed')"
+		for _, state := range before { // with IN (…), MariaDB would read all rows of a key for each row
+			query += same + " AND e.state = '" + state + "' AND e.seq < c.seq)"
+		}
 	}
 	rows, err := tx.QueryContext(ctx, t.sql(query+" ORDER BY c.seq LIMIT ?"+t.dialect.skip), by.rows)
 	if err != nil {
@@ -251,17 +254,19 @@ func (t *Table) holes(ctx context.Context, tx *sql.Tx, column string, rows []Row
 	if len(values) == 0 {
 		return nil
 	}
-	args := make([]any, 0, len(values)+1)
+	args := make([]any, 0, 2*len(values)+1)
 	for v := range values {
 		args = append(args, v)
 	}
-	states := "'waiting', 'claimed', 'retrying', 'refused'"
+	args = append(append(args, args...), last)
+	earlier := "'waiting', 'retrying', 'refused'"
 	if by.skip {
-		states = "'waiting', 'claimed', 'retrying'"
+		earlier = "'waiting', 'retrying'"
 	}
-	list, err := tx.QueryContext(ctx, t.sql("SELECT seq, "+column+", state FROM @table WHERE "+column+" IN ("+
-		strings.Repeat("?, ", len(values)-1)+"?) AND state IN ("+states+") AND (seq <= ? OR state = 'claimed')"),
-		append(args, last)...)
+	// Each part is a range of an index. With OR in one WHERE, MariaDB reads all rows of the keys: a backlog.
+	same := "SELECT seq, " + column + ", state FROM @table WHERE " + column + " IN (" +
+		strings.Repeat("?, ", len(values)-1) + "?) AND state "
+	list, err := tx.QueryContext(ctx, t.sql(same+"= 'claimed' UNION ALL "+same+"IN ("+earlier+") AND seq <= ?"), args...)
 	if err != nil {
 		return err
 	}

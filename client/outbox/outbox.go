@@ -43,10 +43,10 @@ type Job struct {
 	Group     string // that of its push: the row is carried after the others of the group
 }
 
-// Push pushes a job once the transaction is committed. Delay counts from the insert, by the database's clock. TTL counts
-// from the relay's push, and so does the topic's delay, if there is neither Delay nor DueAt. Without an id, the job gets
-// one that is made from its row. OnDuplicate may be client.Keep or client.Replace: a repeated push with client.Refuse
-// would refuse itself.
+// Push pushes a job once the transaction is committed. Delay counts from the insert, by the database's clock. TTL
+// counts from the relay's push, and so does the topic's delay, if there is neither Delay nor DueAt. Without an id, the
+// job gets one that is made from its row. OnDuplicate may be client.Keep or client.Replace: a repeated push with
+// client.Refuse would refuse itself.
 func (t Table) Push(ctx context.Context, tx Tx, p client.Push) error {
 	r, err := pushRow(p)
 	return t.insert(ctx, tx, r, err)
