@@ -307,6 +307,41 @@ func TestOutboxBacklog(t *testing.T) {
 	}
 }
 
+// TestOutboxBacklogOfFewKeys: a backlog in which each key has hundreds of rows is carried without reading all of them for
+// each claim.
+func TestOutboxBacklogOfFewKeys(t *testing.T) {
+	needProcesses(t) // alone: it loads the machine
+	const keys = 100
+	i := start(t, unhurried())
+	i.shopTopics(t)
+	db, table := startShopDB(t, timers.MySQL), timers.Table{Dialect: timers.MySQL}
+	rows := harness.Sample(40_000, 4_000)
+	for from := 0; from < rows; from += 1000 {
+		tx, err := db.BeginTx(ctx, nil)
+		must(t, err)
+		for n := from; n < from+1000; n++ {
+			must(t, table.Push(ctx, tx, client.Push{
+				Topic: firstTopic, ID: fmt.Sprint("job-", n%keys), Group: fmt.Sprint("order-", n%keys),
+				OnDuplicate: client.Replace, Body: fmt.Append(nil, n), Delay: client.After(far),
+			}))
+		}
+		must(t, tx.Commit())
+	}
+	began, token := time.Now(), i.pushToken(t, "shop.*")
+	for range 2 {
+		startRelay(t, db, i.Base, token)
+	}
+	harness.Eventually(t, 10*time.Minute, "the outbox to be empty", func() error {
+		n, err := db.rows()
+		return errors.Join(err, harness.Equal("rows", n, 0))
+	})
+	t.Logf("%d rows in %s", rows, time.Since(began).Round(time.Millisecond))
+	for n := range keys {
+		job := i.MustGet(t, firstTopic, fmt.Sprint("job-", n))
+		must(t, harness.Equal("body", string(job.Body), fmt.Sprint(rows-keys+n)))
+	}
+}
+
 // insertBacklog inserts rows: a push and a change each of a quarter of them, a push and a cancellation each of another.
 func insertBacklog(t *testing.T, db *shopDB, rows int) {
 	t.Helper()
