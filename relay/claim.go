@@ -19,17 +19,17 @@ const (
 
 // Row is a row of the outbox.
 type Row struct {
-	Seq       int64   `json:"seq"`
-	Op        string  `json:"op"`
-	Topic     string  `json:"topic,omitempty"`
-	JobID     string  `json:"job_id,omitempty"`
-	Group     string  `json:"group_name,omitempty"`
-	OrderedBy string  `json:"ordered_by,omitempty"`
-	CreatedAt int64   `json:"created_at"`
-	Attempts  int     `json:"attempts"` // refusals
-	State     string  `json:"state"`
-	LastError string  `json:"last_error,omitempty"`
-	body      *string // a row may be large: `relay list` does not read it
+	Seq       int64  `json:"seq"`
+	Op        string `json:"op"`
+	Topic     string `json:"topic,omitempty"`
+	JobID     string `json:"job_id,omitempty"`
+	Group     string `json:"group_name,omitempty"`
+	OrderedBy string `json:"ordered_by,omitempty"`
+	CreatedAt int64  `json:"created_at"`
+	Attempts  int    `json:"attempts"` // refusals
+	State     string `json:"state"`
+	LastError string `json:"last_error,omitempty"`
+	body      *string
 	dueAt     *int64
 	delayMS   *int64
 	priority  string
@@ -38,17 +38,12 @@ type Row struct {
 }
 
 const columns = `seq, op, COALESCE(topic, ''), COALESCE(job_id, ''), COALESCE(group_name, ''), COALESCE(ordered_by, ''),
-	created_at, attempts, state, COALESCE(last_error, ''), COALESCE(job, '')`
+	created_at, attempts, state, COALESCE(last_error, ''), COALESCE(job, ''), body, due_at, delay_ms,
+	COALESCE(priority, ''), COALESCE(options, '')`
 
 func (r *Row) fields() []any {
 	return []any{&r.Seq, &r.Op, &r.Topic, &r.JobID, &r.Group, &r.OrderedBy, &r.CreatedAt, &r.Attempts, &r.State,
-		&r.LastError, &r.job}
-}
-
-const payload = `, body, due_at, delay_ms, COALESCE(priority, ''), COALESCE(options, '')`
-
-func (r *Row) allFields() []any {
-	return append(r.fields(), &r.body, &r.dueAt, &r.delayMS, &r.priority, &r.options)
+		&r.LastError, &r.job, &r.body, &r.dueAt, &r.delayMS, &r.priority, &r.options}
 }
 
 // names are what the row has in common with rows that must not be carried at the same time: its key and its job.
@@ -95,7 +90,7 @@ func (t *Table) anything(ctx context.Context) (due, over bool, err error) {
 	one := 0
 	ask := func(where string) (bool, error) {
 		err := t.db.QueryRowContext(ctx, t.sql("SELECT 1 FROM @table WHERE "+where+" LIMIT 1")).Scan(&one)
-		if err == sql.ErrNoRows { //nolint:errorlint // database/sql returns it as it is
+		if err == sql.ErrNoRows {
 			return false, nil
 		}
 		return err == nil, t.explain(err)
@@ -151,8 +146,8 @@ func (t *Table) claim(ctx context.Context, id string, by rules) (*claim, error) 
 		if c.rows, err = t.unblocked(ctx, tx, rows, by); err != nil || len(c.rows) == 0 {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, t.sql("UPDATE @table SET state = 'claimed', claimed_by = ?, claimed_until = @now + ?, "+
-			"next_attempt_at = @now + ? WHERE seq IN (@seqs)", c.seqs()...), id, by.lasts.Milliseconds(),
+		_, err = tx.ExecContext(ctx, t.sql("UPDATE @table SET state = 'claimed', claimed_by = ?, "+
+			"claimed_until = @now + ?, next_attempt_at = @now + ? WHERE seq IN (@seqs)", c.seqs()...), id, by.lasts.Milliseconds(),
 			by.lasts.Milliseconds())
 		return err
 	})
@@ -170,15 +165,17 @@ func (t *Table) candidates(ctx context.Context, tx *sql.Tx, by rules) (list []Ro
 	if by.skip {
 		before = []string{retrying}
 	}
-	query := "SELECT c.seq, COALESCE(c.ordered_by, ''), COALESCE(c.job, ''), COALESCE(LENGTH(c.body), 0) FROM @table c " +
-		"WHERE c.state = 'waiting' AND c.next_attempt_at = 0"
-	for _, name := range []string{"ordered_by", "job"} {
+	query := "SELECT c.seq, COALESCE(c.ordered_by, ''), COALESCE(c.job, ''), COALESCE(LENGTH(c.body), 0) " +
+		"FROM @table c WHERE c.state = 'waiting' AND c.next_attempt_at = 0"
+	none := func(name string) string {
 		same := " AND NOT EXISTS (SELECT 1 FROM @table e WHERE e." + name + " = c." + name
-		query += same + " AND e.state = 'claimed')"
+		clause := same + " AND e.state = 'claimed')"
 		for _, state := range before { // with IN (…), MariaDB would read all rows of a key for each row
-			query += same + " AND e.state = '" + state + "' AND e.seq < c.seq)"
+			clause += same + " AND e.state = '" + state + "' AND e.seq < c.seq)"
 		}
+		return clause
 	}
+	query += none("ordered_by") + none("job")
 	rows, err := tx.QueryContext(ctx, t.sql(query+" ORDER BY c.seq LIMIT ?"+t.dialect.skip), by.rows)
 	if err != nil {
 		return nil, err
@@ -286,22 +283,20 @@ func (t *Table) holes(ctx context.Context, tx *sql.Tx, column string, rows []Row
 func (t *Table) read(ctx context.Context, c *claim) error {
 	ctx, cancel := context.WithTimeout(ctx, databaseTimeout)
 	defer cancel()
-	rows, err := t.rows(ctx, columns+payload, (*Row).allFields,
-		"WHERE seq IN (@seqs) AND claimed_by = ? ORDER BY seq", c.seqs(), c.id)
+	rows, err := t.rows(ctx, "WHERE seq IN (@seqs) AND claimed_by = ? ORDER BY seq", c.seqs(), c.id)
 	c.rows = rows
 	return err
 }
 
-func (t *Table) rows(ctx context.Context, what string, fields func(*Row) []any, where string, seqs []int64, args ...any,
-) (list []Row, err error) {
-	rows, err := t.db.QueryContext(ctx, t.sql("SELECT "+what+" FROM @table "+where, seqs...), args...)
+func (t *Table) rows(ctx context.Context, where string, seqs []int64, args ...any) (list []Row, err error) {
+	rows, err := t.db.QueryContext(ctx, t.sql("SELECT "+columns+" FROM @table "+where, seqs...), args...)
 	if err != nil {
 		return nil, t.explain(err)
 	}
 	defer rows.Close()
 	for rows.Next() {
 		var r Row
-		if err := rows.Scan(fields(&r)...); err != nil {
+		if err := rows.Scan(r.fields()...); err != nil {
 			return nil, t.explain(err)
 		}
 		list = append(list, r)
@@ -314,8 +309,8 @@ func (t *Table) extend(ctx context.Context, c *claim, lasts time.Duration) error
 	end := time.Now().Add(lasts)
 	err := t.do(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		ms := lasts.Milliseconds()
-		result, err := tx.ExecContext(ctx, t.sql("UPDATE @table SET claimed_until = @now + ?, next_attempt_at = @now + ? "+
-			"WHERE seq IN (@seqs) AND claimed_by = ?", c.seqs()...), ms, ms, c.id)
+		result, err := tx.ExecContext(ctx, t.sql("UPDATE @table SET claimed_until = @now + ?, "+
+			"next_attempt_at = @now + ? WHERE seq IN (@seqs) AND claimed_by = ?", c.seqs()...), ms, ms, c.id)
 		if err != nil {
 			return err
 		}

@@ -10,7 +10,7 @@ import (
 func (t *Table) SetAside(ctx context.Context, limit int) ([]Row, error) {
 	ctx, cancel := context.WithTimeout(ctx, databaseTimeout)
 	defer cancel()
-	return t.rows(ctx, columns, (*Row).fields, "WHERE state = 'refused' ORDER BY seq LIMIT ?", nil, limit)
+	return t.rows(ctx, "WHERE state = 'refused' ORDER BY seq LIMIT ?", nil, limit)
 }
 
 // Retry makes a row that is set aside wait again, with no attempts.
@@ -62,7 +62,7 @@ func (t *Table) State(ctx context.Context) (s State, err error) {
 	_ = rows.Close() // SQLite has one connection
 	err = t.db.QueryRowContext(ctx, t.sql("SELECT @now - created_at FROM @table WHERE state <> 'refused' "+
 		"ORDER BY seq LIMIT 1")).Scan(&s.OldestMS)
-	if err == sql.ErrNoRows { //nolint:errorlint // database/sql returns it as it is
+	if err == sql.ErrNoRows {
 		err = nil // it has just been carried
 	}
 	s.OldestMS = max(s.OldestMS, 0)

@@ -109,6 +109,9 @@ func (r *Relay) round(ctx context.Context) (time.Duration, error) {
 	r.claims++
 	c, err := r.Table.claim(context.WithoutCancel(ctx), fmt.Sprintf("%s-%d", r.id, r.claims), by)
 	if err != nil || len(c.rows) == 0 {
+		if err == nil && r.failed == 0 {
+			r.metrics.setProblem("")
+		}
 		return r.Poll, err
 	}
 	t, err := r.carry(ctx, c)
@@ -118,8 +121,8 @@ func (r *Relay) round(ctx context.Context) (time.Duration, error) {
 		r.failed = 0
 		return 0, err
 	}
-	if t.unavailable == "" { // the relay stops
-		return 0, nil
+	if t.unavailable == "" { // no call was made: the relay stops, or the claim took too long
+		return r.Poll, nil
 	}
 	r.failed++
 	pause := min(100*time.Millisecond<<min(r.failed, 10), longestPause)

@@ -288,7 +288,11 @@ func TestClaimsOfSeveralRelays(t *testing.T) {
 		held, last, settled := map[string]string{}, map[string]int64{}, 0
 		one := func(id string, table *Table) error {
 			c, err := table.claim(t.Context(), id, rules{rows: 1 + rand.IntN(30), bytes: 1 << 20, lasts: time.Minute})
-			if err != nil {
+			if err != nil { // on a busy machine, it may be committed
+				wait.For(t, "the rows to be given back", func() bool {
+					_, err := table.db.Exec(table.sql("UPDATE @table SET "+free+" WHERE claimed_by = ?"), id)
+					return err == nil
+				})
 				return err
 			}
 			var outcomes []outcome
@@ -314,7 +318,8 @@ func TestClaimsOfSeveralRelays(t *testing.T) {
 			}
 			settled += len(c.rows)
 			mu.Unlock()
-			return table.settle(t.Context(), c, outcomes, 1, 0)
+			wait.For(t, "the settle", func() bool { return table.settle(t.Context(), c, outcomes, 1, 0) == nil })
+			return nil
 		}
 		var relays sync.WaitGroup
 		for n := range 3 {
@@ -361,4 +366,78 @@ func TestSecretsOfADSNAreNotShown(t *testing.T) {
 			t.Errorf("%s: %v", dsn, err)
 		}
 	}
+}
+
+// A relay whose database goes away after a call, before it has settled: another one repeats that row alone, and goes on
+// with the later ones.
+func TestALostSettleRepeatsTheLastRow(t *testing.T) {
+	each(t, func(t *testing.T, dsn string) {
+		a, table := newAPI(t), openTable(t, dsn)
+		quick := func(o *Options) { o.Claim, o.CallTimeout = 2*time.Second, 200*time.Millisecond }
+		first := newRelay(t, dsn, a, quick)
+		for i := range 6 {
+			table.insert(t, row{"op": "change", "topic": "a", "job_id": "x", "due_at": i, "group_name": "g"})
+		}
+		var n atomic.Int64
+		a.fault = func(call) int {
+			if n.Add(1) == 3 {
+				_ = first.Table.Close() // as a kill does
+			}
+			return 0
+		}
+		c, err := first.Table.claim(t.Context(), "first", rules{rows: 9, bytes: 1 << 20, lasts: 2 * time.Second})
+		if err != nil || len(c.rows) != 6 {
+			t.Fatalf("claimed %+v, %v", c, err)
+		}
+		if _, err := first.carry(t.Context(), c); err == nil {
+			t.Fatal("a settle without a database succeeded")
+		}
+		newRelay(t, dsn, a, quick).start(t)
+		table.empty(t)
+		var got []int64
+		for _, c := range a.calls("a", "x") {
+			got = append(got, c.due)
+		}
+		if want := []int64{0, 1, 2, 2, 3, 4, 5}; !slices.Equal(got, want) {
+			t.Errorf("applied %v, want %v", got, want)
+		}
+	})
+}
+
+// A hanging server holds a relay up no longer than its calls may take, and never makes it call after its claim.
+func TestAServerThatHangs(t *testing.T) {
+	each(t, func(t *testing.T, dsn string) {
+		a, table := newAPI(t), openTable(t, dsn)
+		var hangs atomic.Bool
+		hangs.Store(true)
+		a.fault = func(call) int {
+			if hangs.Load() {
+				time.Sleep(300 * time.Millisecond) // longer than CallTimeout
+				return 503
+			}
+			return 0
+		}
+		for i := range 50 {
+			table.insert(t, row{"op": "delete", "topic": "a", "job_id": fmt.Sprint(i)})
+		}
+		r := newRelay(t, dsn, a, func(o *Options) {
+			o.Claim, o.CallTimeout, o.Pause = 2*time.Second, 100*time.Millisecond, time.Millisecond
+		})
+		c, err := r.Table.claim(t.Context(), "first", rules{rows: 50, bytes: 1 << 20, lasts: 2 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum, err := r.carry(t.Context(), c)
+		if err != nil || sum.answered || sum.unavailable == "" {
+			t.Errorf("carried: %+v, %v", sum, err)
+		}
+		for seq, state := range table.left(t) {
+			if state != waiting && state != retrying {
+				t.Errorf("row %d is %s", seq, state)
+			}
+		}
+		hangs.Store(false)
+		r.start(t)
+		table.empty(t)
+	})
 }

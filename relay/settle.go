@@ -69,8 +69,8 @@ func (t *Table) settle(ctx context.Context, c *claim, outcomes []outcome, attemp
 	}
 	return t.do(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		if len(done) > 0 {
-			_, err := tx.ExecContext(ctx, t.sql("DELETE FROM @table WHERE seq IN (@seqs) AND claimed_by = ?", done...), c.id)
-			if err != nil {
+			drop := t.sql("DELETE FROM @table WHERE seq IN (@seqs) AND claimed_by = ?", done...)
+			if _, err := tx.ExecContext(ctx, drop, c.id); err != nil {
 				return err
 			}
 		}

@@ -37,15 +37,7 @@ func eachOutbox(t *testing.T, test func(t *testing.T, o *outbox)) {
 			s := dbtest.StartPostgres(t)
 			return &outbox{s.Connect(t, "wakecall"), s.DSN("wakecall")}
 		},
-		ddl.SQLite: func(t *testing.T) *outbox {
-			file := filepath.Join(process.Dir(t, "sqlite"), "shop.db")
-			db, err := sql.Open("sqlite", file+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)&_txlock=immediate")
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = db.Close() })
-			return &outbox{db, "sqlite://" + file}
-		},
+		ddl.SQLite: newSQLiteOutbox,
 	} {
 		t.Run(database, func(t *testing.T) {
 			o := open(t)
@@ -57,6 +49,20 @@ func eachOutbox(t *testing.T, test func(t *testing.T, o *outbox)) {
 			test(t, o)
 		})
 	}
+}
+
+func newSQLiteOutbox(t *testing.T) *outbox {
+	t.Helper()
+	file := filepath.Join(process.Dir(t, "sqlite"), "shop.db")
+	db, err := sql.Open("sqlite", file+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)&_txlock=immediate")
+	if err == nil {
+		err = db.Ping()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return &outbox{db, "sqlite://" + file}
 }
 
 // exec runs statements, each in a transaction of its own.
@@ -202,4 +208,48 @@ func TestRelayKilledUnderLoad(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A row that is refused is listed, reported to Wakecall and an alert, until it is dropped; the rows behind it wait.
+func TestRelayShowsRowsThatAreSetAside(t *testing.T) {
+	t.Parallel()
+	i := start(t, harness.Options{})
+	o := newSQLiteOutbox(t)
+	script, err := ddl.Of(ddl.SQLite, ddl.Table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.exec(t, ddl.Statements(script)...)
+	o.exec(t, "INSERT INTO wakecall_outbox (op, topic, job_id) VALUES ('push', 'nowhere', 'x'), ('delete', 'nowhere', 'x')")
+	relay := i.startRelay(t, o, "relay", "--attempts", "1")
+	harness.Eventually(t, soon, "the row to be listed", func() error {
+		code, text := i.Run("relay", "list", "--dsn", o.dsn)
+		if code != 1 || !strings.Contains(text, "nowhere") {
+			return fmt.Errorf("code %d: %s", code, text)
+		}
+		return nil
+	})
+	ctx := t.Context()
+	harness.Eventually(t, soon, "the relay to report it", func() error {
+		text := string(i.Do(ctx, http.MethodGet, "/v1/relays", nil).Body)
+		if !strings.Contains(text, `"set_aside":1`) || !strings.Contains(text, "shop.wakecall_outbox") {
+			return fmt.Errorf("got %s", text)
+		}
+		return nil
+	})
+	harness.Eventually(t, soon, "the alert", func() error {
+		if text := string(i.Do(ctx, http.MethodGet, "/v1/alerts", nil).Body); !strings.Contains(text, "relay_set_aside") {
+			return fmt.Errorf("got %s", text)
+		}
+		return nil
+	})
+	if code, text := i.Run("relay", "drop", "1", "--dsn", o.dsn); code != 0 {
+		t.Errorf("code %d: %s", code, text)
+	}
+	o.isEmpty(t)
+	relay.Signal(15)
+	relay.WaitExit()
+	if text := i.Do(ctx, http.MethodGet, "/v1/relays", nil).Body; strings.Contains(string(text), "shop") {
+		t.Errorf("the relay of an empty outbox did not withdraw its report: %s", text)
+	}
 }

@@ -47,7 +47,7 @@ func (p *program) relayCommand() *cobra.Command {
 	f := relayFlags{}
 	cmd := &cobra.Command{
 		Use: "relay", GroupID: groupRun, Short: "carry an outbox table into the queue", Long: relayLong, Args: noArgs,
-		Example: `  WAKECALL_RELAY_DSN='mysql://shop:secret@tcp(db:3306)/shop' wakecall relay --token-file /run/secrets/token
+		Example: `  WAKECALL_RELAY_DSN_FILE=/run/secrets/dsn wakecall relay --token-file /run/secrets/token
   wakecall relay --dsn sqlite:///var/lib/shop/shop.db --topics 'shop.*' --metrics 127.0.0.1:9790`,
 	}
 	addOutboxFlags(cmd, &f)
@@ -57,7 +57,8 @@ func (p *program) relayCommand() *cobra.Command {
 	flags.StringVar(&f.tokenFile, "token-file", "",
 		"`FILE` with the API token (default: $WAKECALL_TOKEN, else data_dir/api-token)")
 	flags.StringSliceVar(&f.topics, "topics", nil,
-		"`PATTERNS` of topics, as 'shop.*': rows of others are set aside; required with the token of data_dir/api-token")
+		"`PATTERNS` of topics, as 'shop.*': rows of others are set aside; required with the token of "+
+			"data_dir/api-token")
 	flags.StringVar(&f.poison, "poison", "wait",
 		"`what` later rows of a key do while one is set aside: wait, or skip it")
 	flags.IntVar(&f.attempts, "attempts", 5, "refusals until a row is set aside")
@@ -172,19 +173,22 @@ func (p *program) checkRelayTopics(cfg *conf.Config, f relayFlags) error {
 	own, err := setup.ReadToken(cfg)
 	token := cmp.Or(p.token, conf.Getenv(p.env, "WAKECALL_TOKEN"), own)
 	if err == nil && token == own {
-		return usagef("--topics is required with the token of %s, which has all rights: whoever can insert a row could "+
-			"touch every topic. Set --topics 'shop.*', or '*' for all; or create a token with `wakecall token create "+
+		return usagef("--topics is required with the token of %s, which has all rights: whoever can insert a row "+
+			"could touch every topic. Set --topics 'shop.*', or '*' for all; or create a token with `wakecall token create "+
 			"relay --rights push --topics 'shop.*'` and set --token-file", setup.TokenFile(cfg))
 	}
 	return nil
 }
 
-func (p *program) runRelay(ctx context.Context, cfg *conf.Config, t *relay.Table, c *client.Client, f relayFlags) error {
+func (p *program) runRelay(
+	ctx context.Context, cfg *conf.Config, t *relay.Table, c *client.Client, f relayFlags,
+) error {
 	p.signals.outliveLog()
 	p.lasts()
 	log := log.New(cfg, p.err, "relay")
 	r := relay.New(relay.Options{
-		Table: t, Client: c, Topics: f.topics, SkipSetAside: f.poison == "skip", Attempts: f.attempts, Name: f.name, Log: log,
+		Table: t, Client: c, Topics: f.topics, SkipSetAside: f.poison == "skip", Attempts: f.attempts, Name: f.name,
+		Log: log,
 	})
 	if f.metrics != "" {
 		l, err := net.Listen("tcp", f.metrics)
@@ -250,7 +254,8 @@ func (p *program) relayListCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := p.show(rows, func(w io.Writer) error { return p.outboxTable(w, rows) }); err != nil || len(rows) == 0 {
+		err = p.show(rows, func(w io.Writer) error { return p.outboxTable(w, rows) })
+		if err != nil || len(rows) == 0 {
 			return err
 		}
 		return failure{}

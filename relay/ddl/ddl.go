@@ -29,8 +29,7 @@ var tableName = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]{0,47}\.)?[A-Za-z_][A
 // CheckTable returns an error unless name is valid in every database without quotes. It may be SCHEMA.TABLE.
 func CheckTable(name string) error {
 	if !tableName.MatchString(name) {
-		return fmt.Errorf("table %q must be TABLE or SCHEMA.TABLE, of letters, digits and _, at most 48 characters each",
-			name)
+		return fmt.Errorf("table %q must be TABLE or SCHEMA.TABLE, of at most 48 letters, digits and _ each", name)
 	}
 	return nil
 }
