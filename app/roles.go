@@ -145,8 +145,8 @@ func (p *parts) newServer(l net.Listener, replaced func() bool) (role, error) {
 	waiting := answers.New(answers.Options{Buckets: p.queue.Shards.Buckets, Changed: p.shardsChanged()})
 	tasks := p.taskRunner()
 	o := server.Options{
-		Jobs: p.jobs(), Groups: p.queue, Schedules: p.schedules(), Tasks: tasks, Meter: quota.New(p.queue, p.log),
-		Uses: p.tokenUses, Waits: p.figures(), Workers: p.pull,
+		Jobs: p.jobs(), Groups: p.queue, Relays: p.relays(), Schedules: p.schedules(), Tasks: tasks,
+		Meter: quota.New(p.queue, p.log), Uses: p.tokenUses, Waits: p.figures(), Workers: p.pull,
 		Answers:  waiting,
 		Search:   searcher,
 		Registry: p.editedRegistry(),

@@ -53,6 +53,8 @@ var withoutTopic = map[string]string{
 	"/v1/schedules/{schedule}":  "so are all about one", "/v1/schedules/{schedule}/pause": "",
 	"/v1/schedules/{schedule}/resume": "", "/v1/schedules/{schedule}/run": "", "/v1/schedules/{schedule}/backfill": "",
 	"/v1/tasks": "needs rights on all topics: TestATokenSeesTheTasksOfItsTopicsOnly", "/v1/tasks/{task}": "",
+	"/v1/relays":             "lists those of its topics: TestRelaysOfAToken",
+	"/v1/relays/{relay}":     "touches only those",
 	"/v1/search":             "shows what the token may read: TestSearchTellsWhatATokenMayRead",
 	"/v1/tokens":             "shows and creates what the token covers: TestTokensOverTheAPI",
 	"/v1/tokens/{token}":     "so does this",

@@ -51,7 +51,7 @@ func (s *Server) routes() {
 	const group = "/v1/groups/:group"
 	e.GET(group, s.onGroup(mayRead, s.getGroup, "limit"))
 	e.PATCH(group, s.onGroup(mayPush, s.writing(s.moveGroup)))
-	e.DELETE(group, s.onGroup(mayPush, s.writing(s.cancelGroup), "close"))
+	e.DELETE(group, s.onGroup(mayPush, s.writing(s.cancelGroup), "close", "topics"))
 
 	const schedule = "/v1/schedules/:schedule"
 	e.GET("/v1/schedules", s.onAnyTopic(mayRead, s.listSchedules, "topic", "limit", "cursor"))
@@ -76,6 +76,11 @@ func (s *Server) routes() {
 	e.DELETE(topic, s.onTopic(mayManage, s.deleteTopic, "drop", "force"))
 	e.GET(search.Path, s.search)
 	e.GET("/v1/shards", s.onAnyTopic(mayRead, s.shards))
+
+	const relay = "/v1/relays/:relay"
+	e.GET("/v1/relays", s.onAnyTopic(mayRead, s.listRelays))
+	e.PUT(relay, s.onRelay(s.putRelay))
+	e.DELETE(relay, s.onRelay(s.deleteRelay))
 
 	const open = "/v1/alerts/:alert"
 	e.GET("/v1/alerts", s.onAnyTopic(mayManage, s.listAlerts))

@@ -106,6 +106,7 @@ func (l Limits) withDefaults() Limits {
 type Options struct {
 	Jobs   Jobs
 	Groups Groups
+	Relays Relays // nil: the routes of relays answer 404
 
 	Schedules Schedules
 	Tasks     Tasks

@@ -57,6 +57,9 @@ var examples = map[string]string{
 	"wakecall task list":   `  wakecall task list --limit 20`,
 	"wakecall task show":   `  wakecall task show 7`,
 	"wakecall task cancel": `  wakecall task cancel 7`,
+	"wakecall relay list":  `  wakecall relay list --dsn sqlite:///var/lib/shop/shop.db`,
+	"wakecall relay retry": `  wakecall relay retry 4711`,
+	"wakecall relay drop":  `  wakecall relay drop 4711`,
 
 	"wakecall shard list":   `  wakecall shard list`,
 	"wakecall shard rename": `  wakecall shard rename redis-1 orders`,
