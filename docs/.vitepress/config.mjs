@@ -17,6 +17,7 @@ const groups = [
     text: "Guides",
     folder: "guides",
     pages: [
+      "guides/recipes",
       "guides/callbacks",
       "guides/receiving",
       "guides/clients",
