@@ -44,7 +44,7 @@ type parts struct {
 	ticks    []chan struct{}     // see shardsChanged
 	changes  *registry.Subscription
 
-	clock *devclock.Clock  // of an installation for tests, and what moves it
+	clock *devclock.Clock // of an installation for tests, and what moves it
 	dev   *devclock.Driver
 
 	// recovered reports what the journal's lines did in a shard that had lost writes; nil except in the redis-checker,

@@ -68,6 +68,7 @@ const (
 	CodeScheduleExists   = "schedule_exists"
 	CodeScheduleLimit    = "schedule_limit"
 	CodeLeaseOver        = "lease_over"
+	CodeClockAdvancing   = "clock_advancing" // of `wakecall dev`
 	CodeTokenNotFound    = "token_not_found"
 	CodeAlertNotFound    = "alert_not_found"
 	CodeRateLimited      = "rate_limited"

@@ -35,7 +35,7 @@ const (
 	codeScheduleLimit    Code = "schedule_limit"
 	codeLeaseOver        Code = "lease_over"
 	codeClockAdvancing   Code = "clock_advancing" // of an installation for tests
-	codeWrongHost        Code = "wrong_host" // among hosts only
+	codeWrongHost        Code = "wrong_host"      // among hosts only
 	codeRateLimited      Code = "rate_limited"
 	codeUnavailable      Code = "unavailable"     // nothing was changed
 	codeUnknown          Code = "outcome_unknown" // it may have been done
