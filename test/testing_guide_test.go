@@ -51,8 +51,12 @@ func TestTestingGuidePrograms(t *testing.T) {
 		commands       [][]string
 		says           string
 	}{
-		{"php", "UnpaidOrderTest.php", [][]string{{"php", frameworks + "/phpunit.php", "UnpaidOrderTest.php"}}, "2 passed, 0"},
-		{"python", "test_unpaid.py", [][]string{{"python3", frameworks + "/pytest.py", "test_unpaid.py"}}, "2 passed, 0"},
+		{"php", "UnpaidOrderTest.php", [][]string{
+			{"php", frameworks + "/phpunit.php", "UnpaidOrderTest.php"},
+		}, "2 passed, 0"},
+		{"python", "test_unpaid.py", [][]string{
+			{"python3", frameworks + "/pytest.py", "test_unpaid.py"},
+		}, "2 passed, 0"},
 		{"js", "unpaid.test.mjs", [][]string{{"node", "--test", "unpaid.test.mjs"}}, "pass 2"},
 		{"java", "UnpaidOrderTest.java", [][]string{
 			append([]string{"javac", "-encoding", "UTF-8", "-d", ".", "UnpaidOrderTest.java"}, junit...),

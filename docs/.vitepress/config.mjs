@@ -22,6 +22,7 @@ const groups = [
       "guides/groups",
       "guides/schedules",
       "guides/pull",
+      "guides/testing",
       "guides/admin",
       "guides/alerts",
       "guides/assistant",
