@@ -163,7 +163,8 @@ func (a *advance) round(ctx context.Context) (next time.Time, err error) {
 			return next, err
 		}
 		a.tokens++
-		got, event, err := a.opts.Bucket().ReserveFirst(ctx, fmt.Sprint("dev", a.tokens), a.passed)
+		reserving := context.WithoutCancel(ctx) // otherwise a job might be leased, and its reply lost
+		got, event, err := a.opts.Bucket().ReserveFirst(reserving, fmt.Sprint("dev", a.tokens), a.passed)
 		if err != nil {
 			return next, fmt.Errorf("reserve: %w", err)
 		}
