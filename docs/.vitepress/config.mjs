@@ -32,6 +32,7 @@ const groups = [
       "guides/migrate-from-delay-queue",
       "guides/migrate-from-grape",
       "guides/migrate-from-beanstalkd",
+      "guides/migrate-from-rabbitmq",
     ],
   },
   {
