@@ -52,6 +52,7 @@ var withoutTopic = map[string]string{
 	"/v1/schedules":             "lists those of its topics: TestATokenHasOnlySchedulesOfItsTopics",
 	"/v1/schedules/{schedule}":  "so are all about one", "/v1/schedules/{schedule}/pause": "",
 	"/v1/schedules/{schedule}/resume": "", "/v1/schedules/{schedule}/run": "", "/v1/schedules/{schedule}/backfill": "",
+	"/v1/dev/now": "only installations for tests have them: TestDevNeedsRights", "/v1/dev/advance": "",
 	"/v1/search":             "shows what the token may read: TestSearchTellsWhatATokenMayRead",
 	"/v1/tokens":             "shows and creates what the token covers: TestTokensOverTheAPI",
 	"/v1/tokens/{token}":     "so does this",
