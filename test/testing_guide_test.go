@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/wakecall/wakecall/test/harness"
-	"github.com/wakecall/wakecall/test/shop"
+	orders "github.com/wakecall/wakecall/test/shop"
 )
 
 const testingGuide = "../docs/guides/testing.md"
@@ -72,7 +72,7 @@ func TestTestingGuidePrograms(t *testing.T) {
 				t.Fatalf("the page has %d programs", len(blocks))
 			}
 			w := dev(t)
-			app := httptest.NewServer(shop.New(w.Client))
+			app := httptest.NewServer(orders.New(w.Client))
 			t.Cleanup(app.Close)
 			dir := t.TempDir()
 			must(t, os.WriteFile(filepath.Join(dir, one.file), []byte(blocks[0]), 0o600))

@@ -21,8 +21,10 @@ import (
 //	order             its place among the due jobs of its topic: beanstalkd's priority
 //	ttr, max, retry   its own TTR in ms, attempts, and waits between attempts in ms
 //	expires           when it expires, in ms
+//	url               its own URL: has no spaces
 //	type, headers     its own content type, and headers as JSON
 //	next              when it is retried, if that is not its due time
+//	await             somebody waits for its end, see answer.go
 //	snoozes           in a row, since the last attempt that counted
 //	tried             it has attempts, although their number was set to 0 since
 //	long              its body is in b:TOPIC/ID
@@ -123,10 +125,16 @@ func (r *record) into(j *Job) error {
 			}
 		case "group":
 			j.Group = unescape(value)
+		case "url":
+			j.URL = value
+		case "quota":
+			j.Quota = value
 		case "sched":
 			j.Schedule = value
 		case "for":
 			j.For = millisOf(value)
+		case "await":
+			j.Awaited = true
 		case "expires":
 			j.ExpiresAt = millisOf(value)
 		case "type":
@@ -171,9 +179,18 @@ func appendPairs(b []byte, p *Push) []byte {
 	if p.Group != "" {
 		b = append(append(b, " group="...), Escape(p.Group)...)
 	}
+	if p.URL != "" {
+		b = append(append(b, " url="...), p.URL...)
+	}
+	if p.Quota != "" {
+		b = append(append(b, " quota="...), p.Quota...)
+	}
 	if p.Schedule != "" {
 		b = append(append(b, " sched="...), p.Schedule...)
 		b = strconv.AppendInt(append(b, " for="...), p.For.UnixMilli(), 10)
+	}
+	if p.Awaited {
+		b = append(b, " await=1"...)
 	}
 	if p.ContentType != "" {
 		b = append(append(b, " type="...), Escape(p.ContentType)...)
@@ -237,7 +254,7 @@ func (j *Job) Pushed() *Push {
 	return &Push{
 		Topic: j.Topic, ID: j.ID, Body: j.Body, ContentType: j.ContentType, Priority: j.Priority, Order: j.Order,
 		TTR: j.TTR, MaxAttempts: j.MaxAttempts, ExpiresAt: j.ExpiresAt, Headers: j.Headers, Retry: j.Retry,
-		Group: j.Group, Schedule: j.Schedule, For: j.For,
+		Group: j.Group, URL: j.URL, Quota: j.Quota, Schedule: j.Schedule, For: j.For, Awaited: j.Awaited,
 	}
 }
 
