@@ -27,6 +27,7 @@ const groups = [
       "guides/outbox",
       "guides/outbox-code",
       "guides/pull",
+      "guides/testing",
       "guides/admin",
       "guides/alerts",
       "guides/assistant",
