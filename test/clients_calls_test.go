@@ -130,7 +130,7 @@ func pushesBatch(t *testing.T, d *driver) {
 	pushes[7]["topic"] = "clients.none"
 	var results []struct {
 		clientJob
-		Error *failure
+		Error *failure `json:"error"`
 	}
 	d.must(t, M{"op": "push_batch", "pushes": pushes}, &results)
 	if len(results) != n {
