@@ -147,12 +147,8 @@ func (p *parts) newServer(l net.Listener, replaced func() bool) (role, error) {
 	o := server.Options{
 		Jobs: p.jobs(), Groups: p.queue, Relays: p.relays(), Schedules: p.schedules(), Tasks: tasks,
 		Meter: quota.New(p.queue, p.log), Uses: p.tokenUses, Waits: p.figures(), Workers: p.pull,
-		Answers:  waiting,
-		Search:   searcher,
-		Registry: p.editedRegistry(),
-		Healthy:  p.journal.Accepting,
-		Refused:  p.refused.Add,
-		Forecast: p.forecaster(), Alerts: alerts,
+		Answers: waiting, Search: searcher, Registry: p.editedRegistry(), Healthy: p.journal.Accepting,
+		Refused: p.refused.Add, Forecast: p.forecaster(), Alerts: alerts,
 		Limits: server.Limits{
 			MaxBody: int(p.cfg.Server.MaxBody), MaxConns: p.cfg.Server.MaxConnections,
 			HeaderTimeout: p.cfg.Server.ReadHeaderTimeout, ReadTimeout: p.cfg.Server.ReadTimeout,
@@ -174,11 +170,7 @@ func (p *parts) newServer(l net.Listener, replaced func() bool) (role, error) {
 		defer p.start(ctx, service{"waiting pushes", waiting.Run})()
 		p.awaitShards(ctx)
 		close(ready)
-		working, stop := context.WithCancel(ctx)
-		var wg sync.WaitGroup
-		wg.Go(func() { _ = tasks.Run(working) })
-		defer wg.Wait()
-		defer stop()
+		defer p.start(ctx, service{"tasks", tasks.Run})()
 		return s.Run(ctx, l)
 	}}, nil
 }

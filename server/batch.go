@@ -31,8 +31,12 @@ func (s *Server) pushBatch(c *call) error {
 		if err := s.accepting(b.pushes...); err != nil {
 			return err
 		}
-		if s.registry.Snapshot().Limits(c.token.ID) != nil {
-			b.refuse(s.admit(c, pointers(b.pushes)...))
+		n, counted, err := s.admit(c, len(b.pushes))
+		if err != nil {
+			b.refuse(n, err)
+		}
+		for i := range b.pushes {
+			b.pushes[i].Quota = counted
 		}
 		body.lent = true
 		results := s.jobs.PushBatch(c.ctx(), b.pushes)
@@ -61,14 +65,6 @@ func (b *batch) split(data []byte, most int) error {
 	}
 	b.request, b.members = data, r.Jobs.items
 	return nil
-}
-
-func pointers(pushes []store.Push) []*store.Push {
-	list := make([]*store.Push, len(pushes))
-	for i := range pushes {
-		list[i] = &pushes[i]
-	}
-	return list
 }
 
 // refuse refuses the pushes from the nth on.

@@ -67,10 +67,10 @@ type selection struct {
 
 func decodeSelection(data []byte, topic string) (chosen selection, err error) {
 	var r struct {
-		IDs    field[[]string]   `json:"ids"`
-		Limit  field[integer]    `json:"limit"`
-		Filter field[deadFilter] `json:"filter"`
-		DryRun field[bool]       `json:"dry_run"`
+		IDs    field[[]string]           `json:"ids"`
+		Limit  field[integer]            `json:"limit"`
+		Filter field[object[deadFilter]] `json:"filter"`
+		DryRun field[bool]               `json:"dry_run"`
 	}
 	if err := decode(data, &r); err != nil {
 		return chosen, err
@@ -82,7 +82,7 @@ func decodeSelection(data []byte, topic string) (chosen selection, err error) {
 		chosen.dryRun = r.DryRun.value
 		if chosen.limit, err = r.Limit.value.between("limit", 1, maxDeadLimit); err == nil &&
 			(r.Filter.given || chosen.dryRun) {
-			chosen.filter, err = r.Filter.value.of(topic)
+			chosen.filter, err = r.Filter.value.is.of(topic)
 		}
 		return chosen, err
 	}
@@ -103,18 +103,17 @@ func decodeSelection(data []byte, topic string) (chosen selection, err error) {
 
 // deadFilter selects dead jobs.
 type deadFilter struct {
+	outcomeFilter
+	Prefix field[string] `json:"prefix"`
+}
+
+// outcomeFilter selects jobs by their last attempts, and by when they died.
+type outcomeFilter struct {
 	Status field[integer] `json:"status"`
 	Error  field[string]  `json:"error"`
-	Prefix field[string]  `json:"prefix"`
 	Reason field[string]  `json:"reason"`
 	Since  field[moment]  `json:"since"`
 	Until  field[moment]  `json:"until"`
-}
-
-// UnmarshalJSON rejects unknown fields: ignoring a misspelled one would select more jobs.
-func (d *deadFilter) UnmarshalJSON(data []byte) error {
-	type fields deadFilter
-	return decodeObject(data, (*fields)(d))
 }
 
 var deadFilterNames = []string{"status", "error", "prefix", "reason", "since", "until"}
@@ -150,28 +149,31 @@ func deadFilterOf(query url.Values, topic string) (*bulk.Filter, error) {
 	return d.of(topic)
 }
 
-// of returns the filter for a topic. It rejects empty texts, which would select every job: they may come from an unset
-// variable.
-func (d *deadFilter) of(topic string) (f *bulk.Filter, err error) {
+func (d *deadFilter) of(topic string) (*bulk.Filter, error) {
+	f, err := d.filter("prefix", d.Prefix)
+	f.Topic, f.State = topic, store.Dead
+	return &f, err
+}
+
+// filter returns the filter, also for a prefix of ids, whose field is named. It rejects empty texts, which would select
+// every job: they may come from an unset variable.
+func (o *outcomeFilter) filter(name string, prefix field[string]) (f bulk.Filter, err error) {
 	for _, text := range []struct {
 		name string
 		field[string]
-	}{{"error", d.Error}, {"prefix", d.Prefix}, {"reason", d.Reason}} {
+	}{{"error", o.Error}, {name, prefix}, {"reason", o.Reason}} {
 		if text.given && text.value == "" {
-			return nil, badField(text.name, "must not be empty; omit it to select any")
+			return f, badField(text.name, "must not be empty; omit it to select any")
 		}
 	}
-	f = &bulk.Filter{
-		Topic: topic, State: store.Dead, Error: d.Error.value, Reason: d.Reason.value,
-		Since: time.Time(d.Since.value), Until: time.Time(d.Until.value),
+	f = bulk.Filter{
+		Error: o.Error.value, Reason: o.Reason.value, Since: time.Time(o.Since.value), Until: time.Time(o.Until.value),
 	}
-	if d.Status.given {
-		if f.Status, err = d.Status.value.between("status", 100, 599); err != nil {
-			return nil, err
-		}
+	if o.Status.given {
+		f.Status, err = o.Status.value.between("status", 100, 599)
 	}
-	if d.Prefix.given {
-		f.ID = "^" + d.Prefix.value
+	if prefix.given {
+		f.ID = "^" + prefix.value
 	}
-	return f, nil
+	return f, err
 }

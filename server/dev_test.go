@@ -51,7 +51,7 @@ func TestDevAdvances(t *testing.T) {
 		StoppedAt: devStart.Add(1500 * time.Millisecond),
 		Calls: []devclock.Call{{
 			Topic: "shop.close", ID: "order-42", At: devStart,
-			Result: devclock.Result{Attempt: 2, Status: 503, Outcome: "retry"},
+			Attempt: 2, Status: 503, Outcome: "retry",
 		}},
 	}
 	want := `{"now":"2027-01-01T00:00:00.001Z","calls":[{"topic":"shop.close","id":"order-42","attempt":2,` +

@@ -51,8 +51,8 @@ func (r *dueRequest) checkTime() error {
 	case r.Delay.given && r.DueAt.given:
 		return badField("due_at", "must not be combined with delay")
 	case due.isLocal && !r.TimeZone.given:
-		return outOfRange("due_at", "must end with Z or an offset from UTC, such as 2030-01-31T08:00:00Z; a local time "+
-			"needs time_zone")
+		return outOfRange("due_at",
+			"must end with Z or an offset from UTC, such as 2030-01-31T08:00:00Z; a local time needs time_zone")
 	case !due.isLocal && r.TimeZone.given:
 		return badField("time_zone", "only with a local time as due_at, such as 2030-01-31T08:00:00")
 	case !due.isLocal:

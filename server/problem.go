@@ -16,6 +16,7 @@ import (
 	"github.com/wakecall/wakecall/internal/log/printable"
 	"github.com/wakecall/wakecall/internal/queue/pull"
 	"github.com/wakecall/wakecall/internal/queue/recurring"
+	"github.com/wakecall/wakecall/internal/quota"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/registry/seal"
 	"github.com/wakecall/wakecall/internal/store"
@@ -30,10 +31,9 @@ type Problem struct {
 	Field      string
 	ID         string        // of a job that is stored, but not as durably as its topic requires
 	RetryAfter time.Duration // of 503 and 429
-	policy     string        // of a quota that is used up: RateLimit-Policy
-	limit      string        // and RateLimit
-	challenge  string        // of 401: the rest of WWW-Authenticate
-	cause      error         // for the log, never shown
+	quota      *quota.ExceededError
+	challenge  string // of 401: the rest of WWW-Authenticate
+	cause      error  // for the log, never shown
 }
 
 func (p *Problem) Error() string {
@@ -291,9 +291,8 @@ func setProblemHeaders(h http.Header, p *Problem) {
 		seconds := int64(math.Ceil(p.RetryAfter.Seconds()))
 		h.Set("Retry-After", strconv.FormatInt(max(seconds, 1), 10))
 	}
-	if p.policy != "" {
-		h.Set("RateLimit-Policy", p.policy)
-		h.Set("RateLimit", p.limit)
+	if p.quota != nil {
+		setQuotaHeaders(h, p.quota)
 	}
 	if p.Status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", "Bearer"+p.challenge)

@@ -74,9 +74,11 @@ func (s *Server) store(c *call, r *pushRequest, p *store.Push, body *buffer) err
 	if err := s.readWait(c, r, p); err != nil {
 		return err
 	}
-	if _, err := s.admit(c, p); err != nil {
+	_, counted, err := s.admit(c, 1)
+	if err != nil {
 		return err
 	}
+	p.Quota = counted
 	body.lent = true
 	result := s.jobs.Push(c.ctx(), *p)
 	if result.Err != nil {

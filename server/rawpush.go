@@ -62,7 +62,8 @@ func optionValue(name, text string) (jsontext.Value, error) {
 	if v := jsontext.Value(text); name != "group" && v.Kind() == jsontext.KindNumber && v.IsValid() {
 		return v, nil
 	}
-	// An unencoded plus sign arrives as a space. It is the sign of the time zone, unless a time without seconds follows.
+	// An unencoded plus sign arrives as a space. It is the sign of the time zone, unless a time without seconds
+	// follows.
 	if at := len(text) - len("+00:00"); name == "due_at" && at > len("2030-01-31") && text[at] == ' ' {
 		text = text[:at] + "+" + text[at+1:]
 	}

@@ -62,6 +62,13 @@ func (f *field[T]) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return nil
 }
 
+// object is an object in a request. It has no other fields than those of T: ignoring a misspelled one would select more
+// jobs, or set no limit.
+type object[T any] struct{ is T }
+
+// UnmarshalJSON rejects unknown fields.
+func (o *object[T]) UnmarshalJSON(data []byte) error { return decodeObject(data, &o.is) }
+
 // clearable is a field that may be null, which removes what it sets.
 type clearable[T any] struct {
 	field[T]

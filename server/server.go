@@ -110,10 +110,10 @@ type Options struct {
 
 	Schedules Schedules
 	Tasks     Tasks
-	Meter     Meter                                                                           // may be nil while no token has quotas
-	Uses      func(ctx context.Context, tokens []*registry.Token) map[uint64]*registry.Quotas // nil: not shown
+	Meter     Meter             // may be nil while no token has quotas
+	Uses      registry.QuotaUse // nil: not shown
 
-	Answers  *answers.Hub // lets pushes wait for the ends of their jobs; nil: they only see them when their time is over
+	Answers  *answers.Hub // lets pushes wait for the ends of jobs; nil: they only see them when their time is over
 	Waits    waits.Queue  // nil: answers do not say why a job waits
 	Registry Registry
 	Workers  Workers

@@ -40,17 +40,23 @@ func (s *Server) onTask(h handler) echo.HandlerFunc {
 			return missing
 		}
 		c.task, err = s.opts.Tasks.GetTask(c.ctx(), id)
-		if errors.Is(err, bulk.ErrNoTask) || err == nil && !seesTask(c.token, c.task) {
+		switch {
+		case errors.Is(err, bulk.ErrNoTask), err == nil && !seesTask(c.token, c.task):
 			return missing
+		case err != nil:
+			return err
 		}
-		return cmp.Or(err, h(c))
+		return h(c)
 	})
 }
 
-// seesTask reports whether the token has the rights that starting the task needs.
+// allowTask refuses tasks on topics, a name or a pattern, on which the token does not have the rights that they need.
+func allowTask(token *registry.Token, topics string) error {
+	return cmp.Or(allow(token, mayManage, topics), allow(token, mayRead, topics))
+}
+
 func seesTask(token *registry.Token, t *bulk.Task) bool {
-	topics := cmp.Or(t.Params.Filter.Topic, "*")
-	return token.Allows(mayManage, topics) && token.Allows(mayRead, topics)
+	return allowTask(token, cmp.Or(t.Params.Filter.Topic, "*")) == nil
 }
 
 // taskFilterView is the filter of a task. Its fields are those of taskFilter.
@@ -168,45 +174,29 @@ func (s *Server) cancelTask(c *call) error {
 
 // taskRequest starts a task.
 type taskRequest struct {
-	Action    field[string]     `json:"action"`
-	Filter    field[taskFilter] `json:"filter"`
-	By        field[shift]      `json:"by"`
-	Change    field[taskChange] `json:"change"`
-	Rate      field[float64]    `json:"rate"`
-	StopAbove field[float64]    `json:"stop_above"`
-	DryRun    field[bool]       `json:"dry_run"`
+	Action    field[string]             `json:"action"`
+	Filter    field[object[taskFilter]] `json:"filter"`
+	By        field[shift]              `json:"by"`
+	Change    field[object[taskChange]] `json:"change"`
+	Rate      field[float64]            `json:"rate"`
+	StopAbove field[float64]            `json:"stop_above"`
+	DryRun    field[bool]               `json:"dry_run"`
 }
 
 // taskFilter selects jobs. due_after and due_before are for jobs that wait, since and until for dead ones.
 type taskFilter struct {
-	Topic     field[string]  `json:"topic"`
-	State     field[string]  `json:"state"`
-	IDPrefix  field[string]  `json:"id_prefix"`
-	Error     field[string]  `json:"error"`
-	Status    field[integer] `json:"status"`
-	Reason    field[string]  `json:"reason"`
-	DueAfter  field[moment]  `json:"due_after"`
-	DueBefore field[moment]  `json:"due_before"`
-	Since     field[moment]  `json:"since"`
-	Until     field[moment]  `json:"until"`
-}
-
-// UnmarshalJSON rejects unknown fields: ignoring a misspelled one would select more jobs.
-func (f *taskFilter) UnmarshalJSON(data []byte) error {
-	type fields taskFilter
-	return decodeObject(data, (*fields)(f))
+	outcomeFilter
+	Topic     field[string] `json:"topic"`
+	State     field[string] `json:"state"`
+	IDPrefix  field[string] `json:"id_prefix"`
+	DueAfter  field[moment] `json:"due_after"`
+	DueBefore field[moment] `json:"due_before"`
 }
 
 // taskChange is what the action change gives each job.
 type taskChange struct {
 	DueAt    field[moment]   `json:"due_at"`
 	Priority field[priority] `json:"priority"`
-}
-
-// UnmarshalJSON rejects unknown fields.
-func (t *taskChange) UnmarshalJSON(data []byte) error {
-	type fields taskChange
-	return decodeObject(data, (*fields)(t))
 }
 
 // taskStates are the states in which an action finds its jobs if the filter names none.
@@ -222,8 +212,13 @@ func (s *Server) startTask(c *call) error {
 		if err != nil {
 			return err
 		}
-		if err := s.mayStart(c, p.Filter.Topic); err != nil {
+		if err := allowTask(c.token, p.Filter.Topic); err != nil {
 			return err
+		}
+		if !strings.HasSuffix(p.Filter.Topic, "*") {
+			if _, err := s.topic(c, p.Filter.Topic, mayManage); err != nil {
+				return err
+			}
 		}
 		key := c.Request().Header.Get("Idempotency-Key")
 		switch {
@@ -247,18 +242,6 @@ func (s *Server) startTask(c *call) error {
 	})
 }
 
-// mayStart checks the rights on a topic, or on all topics that a pattern matches.
-func (s *Server) mayStart(c *call, topic string) error {
-	if err := cmp.Or(allow(c.token, mayManage, topic), allow(c.token, mayRead, topic)); err != nil {
-		return err
-	}
-	if !strings.HasSuffix(topic, "*") {
-		_, err := s.topic(c, topic, mayManage)
-		return err
-	}
-	return nil
-}
-
 func taskProblem(err error) error {
 	var m message.Message
 	if !errors.As(err, &m) {
@@ -279,7 +262,7 @@ func (r *taskRequest) params() (p bulk.Params, err error) {
 	if p.Action, err = r.action(); err != nil {
 		return p, err
 	}
-	if p.Filter, err = r.Filter.value.of(taskStates[p.Do]); err != nil {
+	if p.Filter, err = r.Filter.value.is.of(taskStates[p.Do]); err != nil {
 		return p, err
 	}
 	p.DryRun, p.Rate, p.StopAbove, p.Staged = r.DryRun.value, r.Rate.value, r.StopAbove.value, r.StopAbove.given
@@ -303,9 +286,10 @@ func (r *taskRequest) action() (a bulk.Action, err error) {
 			return a, badField("by", "required with shift: how far to move each job, such as 30m or -10m")
 		}
 	case "change":
-		a.Do, a.At = bulk.Due, time.Time(r.Change.value.DueAt.value)
-		if r.Change.value.Priority.given {
-			a.Priority = store.Priority(r.Change.value.Priority.value).String()
+		change := &r.Change.value.is
+		a.Do, a.At = bulk.Due, time.Time(change.DueAt.value)
+		if change.Priority.given {
+			a.Priority = store.Priority(change.Priority.value).String()
 		}
 		if a.At.IsZero() && a.Priority == "" {
 			return a, badField("change", "required with change: due_at, priority, or both")
@@ -324,14 +308,10 @@ func (r *taskRequest) action() (a bulk.Action, err error) {
 
 // of returns the filter; standard is its state if it names none.
 func (f *taskFilter) of(standard store.State) (filter bulk.Filter, err error) {
-	dead, err := (&deadFilter{
-		Status: f.Status, Error: f.Error, Prefix: f.IDPrefix, Reason: f.Reason, Since: f.Since, Until: f.Until,
-	}).of(f.Topic.value)
-	if err != nil {
+	if filter, err = f.filter("id_prefix", f.IDPrefix); err != nil {
 		return filter, err
 	}
-	filter = *dead
-	if filter.Topic == "" {
+	if filter.Topic = f.Topic.value; filter.Topic == "" {
 		return filter, badField("filter.topic", "required: the name of a topic, or a pattern such as shop.*")
 	}
 	if strings.HasSuffix(filter.Topic, "*") {

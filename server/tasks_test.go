@@ -29,6 +29,9 @@ func (f *fakeTasks) Start(_ context.Context, actor string, p bulk.Params) (uint6
 }
 
 func (f *fakeTasks) GetTask(_ context.Context, id uint64) (*bulk.Task, error) {
+	if f.fail != nil {
+		return nil, f.fail
+	}
 	if id == 0 || id > uint64(len(f.list)) {
 		return nil, bulk.ErrNoTask
 	}
@@ -105,6 +108,7 @@ func TestATaskThatIsNotClearIsRefused(t *testing.T) {
 		`{"action":"run","filter":{"topic":"shop.orders","since":"2026-12-02T03:04:05Z"}}`:        "filter.since",
 		`{"action":"run","filter":{"topic":"shop.orders","prefix":"a"}}`:                          "filter",
 		`{"action":"delete","filter":{"topic":"shop.orders","state":"delayed","error":""}}`:       "error",
+		`{"action":"run","filter":{"topic":"shop.orders","id_prefix":""}}`:                        "id_prefix",
 	} {
 		a.do("POST", "/v1/tasks", ask).problem(400, field)
 	}
@@ -164,5 +168,13 @@ func TestATokenSeesTheTasksOfItsTopicsOnly(t *testing.T) {
 	a.token = all
 	if list := a.do("GET", "/v1/tasks?limit=3", "").want(200).json()["tasks"].([]any); len(list) != 3 {
 		t.Errorf("three of all: %v", list)
+	}
+}
+
+func TestATaskIsNotReadWithoutTheDatabase(t *testing.T) {
+	a := newAPI(t)
+	a.tasks.fail = registry.ErrUnavailable
+	for _, method := range []string{"GET", "DELETE"} {
+		a.do(method, "/v1/tasks/1", "").want(503)
 	}
 }

@@ -83,11 +83,10 @@ func mayCreate(token, want *registry.Token) error {
 
 // revokeToken gives the same answer for a token that is not covered as for one that does not exist.
 func (s *Server) revokeToken(c *call) error {
-	id, err := strconv.ParseUint(c.Param("token"), 10, 63)
+	id, err := s.tokenID(c)
 	if err != nil {
-		return badField("token", "must be the id of a token, got %q", clip(c.Param("token")))
+		return err
 	}
-	s.registry.Refresh(c.ctx()) // another server may just have created it
 	if !slices.ContainsFunc(s.covered(c.token), func(t *registry.Token) bool { return t.ID == id }) {
 		return notFound(codeTokenNotFound, "no token %d within the rights of this token; GET /v1/tokens lists them", id)
 	}
@@ -97,14 +96,24 @@ func (s *Server) revokeToken(c *call) error {
 	return c.NoContent(http.StatusNoContent)
 }
 
+// tokenID reads the id in the path. Another server may just have created the token.
+func (s *Server) tokenID(c *call) (uint64, error) {
+	id, err := strconv.ParseUint(c.Param("token"), 10, 63)
+	if err != nil {
+		return 0, badField("token", "must be the id of a token, got %q", clip(c.Param("token")))
+	}
+	s.registry.Refresh(c.ctx())
+	return id, nil
+}
+
 // decodeNewToken reads the fields. Validate checks their values.
 func decodeNewToken(data []byte, now time.Time) (*registry.Token, error) {
 	var r struct {
-		Name    field[string]      `json:"name"`
-		Rights  field[[]string]    `json:"rights"`
-		Topics  field[[]string]    `json:"topics"`
-		Expires field[string]      `json:"expires"`
-		Quotas  field[quotasField] `json:"quotas"`
+		Name    field[string]              `json:"name"`
+		Rights  field[[]string]            `json:"rights"`
+		Topics  field[[]string]            `json:"topics"`
+		Expires field[string]              `json:"expires"`
+		Quotas  field[object[quotasField]] `json:"quotas"`
 	}
 	if err := decode(data, &r); err != nil {
 		return nil, err
@@ -112,6 +121,6 @@ func decodeNewToken(data []byte, now time.Time) (*registry.Token, error) {
 	expires, err := registry.ParseExpiry(r.Expires.value, now)
 	return &registry.Token{
 		Name: r.Name.value, Rights: registry.RightsOf(r.Rights.value), Topics: r.Topics.value, ExpiresAt: expires,
-		Quotas: r.Quotas.value.quotas(),
+		Quotas: r.Quotas.value.is.quotas(),
 	}, err
 }

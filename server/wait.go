@@ -50,8 +50,11 @@ func preferredWait(h http.Header) string {
 		for preference := range strings.SplitSeq(line, ",") {
 			preference, _, _ = strings.Cut(preference, ";")
 			name, value, _ := strings.Cut(preference, "=")
+			if !strings.EqualFold(strings.TrimSpace(name), "wait") {
+				continue
+			}
 			value = strings.Trim(strings.TrimSpace(value), `"`)
-			if _, err := strconv.ParseUint(value, 10, 64); err == nil && strings.EqualFold(strings.TrimSpace(name), "wait") {
+			if _, err := strconv.ParseUint(value, 10, 64); err == nil {
 				return value
 			}
 		}
@@ -84,7 +87,8 @@ func (s *Server) readWait(c *call, r *pushRequest, p *store.Push) error {
 		delay = p.DueAt.Sub(s.opts.Now())
 	}
 	if w.time < delay {
-		return outOfRange("wait", "must not be shorter than the delay: the job is due in %s", delay.Round(time.Millisecond))
+		return outOfRange("wait", "must not be shorter than the delay: the job is due in %s",
+			delay.Round(time.Millisecond))
 	}
 	var err error
 	if w.Wait, err = s.answers.Enter(store.Ref{Topic: p.Topic, ID: p.ID}); err != nil {
@@ -120,7 +124,8 @@ func (s *Server) awaitEnd(c *call) error {
 		return nil
 	case job == nil:
 		outcome = "gone"
-		return conflict(codeJobGone, "job %s of topic %s was deleted or replaced before it ended", pushed.ID, pushed.Topic)
+		return conflict(codeJobGone, "job %s of topic %s was deleted or replaced before it ended",
+			pushed.ID, pushed.Topic)
 	case isOver(job):
 		return s.answerEnd(c, http.StatusOK, job, false)
 	}

@@ -22,7 +22,7 @@ type Options struct {
 	Accounts *account.Store
 	Tokens   Tokens
 	Audit    Audit
-	Uses     func(ctx context.Context, tokens []*registry.Token) map[uint64]*registry.Quotas // nil: not shown
+	Uses     registry.QuotaUse // nil: not shown
 	Proxies  page.Proxies
 }
 

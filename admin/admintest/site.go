@@ -52,8 +52,8 @@ func Open(t *testing.T, change func(*admin.Options)) *Site {
 		change(&o)
 	}
 	o.Tasks = bulk.NewRunner(bulk.Options{
-		Storage: bulk.NewStore(s.Registry.Registry), Queue: o.Queue, Registry: o.Registry, Dir: t.TempDir(), Host: o.Host,
-		Log: o.Log, Now: o.Now, PollEvery: time.Millisecond,
+		Storage: bulk.NewStore(s.Registry.Registry), Queue: o.Queue, Registry: o.Registry, Dir: t.TempDir(),
+		Host: o.Host, Log: o.Log, Now: o.Now, PollEvery: time.Millisecond,
 	})
 	var err error
 	s.Admin, err = admin.New(o)

@@ -107,9 +107,9 @@ func (h *Handler) request(c echo.Context, job *store.Job) *callback.Sent {
 		attempt = 1
 	}
 	sent, err := h.Caller.Describe(e, &callback.Request{
-		Topic: job.Topic, ID: job.ID, URL: job.URL, Body: job.Body, ContentType: job.ContentType, Priority: job.Priority.String(),
-		Attempt: attempt, MaxAttempts: most, DueAt: job.DueAt, CreatedAt: job.CreatedAt,
-		Headers: job.CallHeaders(),
+		Topic: job.Topic, ID: job.ID, URL: job.URL, Body: job.Body, ContentType: job.ContentType,
+		Priority: job.Priority.String(), Attempt: attempt, MaxAttempts: most, DueAt: job.DueAt,
+		CreatedAt: job.CreatedAt, Headers: job.CallHeaders(),
 	})
 	if err != nil {
 		return nil
@@ -118,8 +118,8 @@ func (h *Handler) request(c echo.Context, job *store.Job) *callback.Sent {
 	return sent
 }
 
-// MaskSent hides the secrets of a topic in a request that is shown to a user who may not edit the topic. ownURL: its URL
-// is the job's own.
+// MaskSent hides the secrets of a topic in a request that is shown to a user who may not edit the topic. ownURL: its
+// URL is the job's own.
 func MaskSent(c echo.Context, sent *callback.Sent, t *registry.Topic, ownURL bool) {
 	if page.May(c, account.RoleAdmin) {
 		return

@@ -14,6 +14,7 @@ import (
 	"github.com/wakecall/wakecall/client"
 	"github.com/wakecall/wakecall/internal/describe"
 	"github.com/wakecall/wakecall/internal/log/printable"
+	"github.com/wakecall/wakecall/internal/registry"
 )
 
 func (p *program) taskCommand() *cobra.Command {
@@ -26,8 +27,7 @@ func (p *program) taskCommand() *cobra.Command {
 
 func (p *program) taskStartCommand() *cobra.Command {
 	var t client.TaskStart
-	var due, dueAfter, dueBefore, since, until, priority string
-	var by duration
+	var change client.TaskChange
 	cmd := &cobra.Command{
 		Use: "start ACTION", Short: "start a task: run, retry, delete, shift or change",
 		Long: "Starts a task, and returns at once; `wakecall task show` tells its progress. run makes delayed jobs\n" +
@@ -44,15 +44,16 @@ func (p *program) taskStartCommand() *cobra.Command {
 	flags.StringVar(&t.Filter.Error, "error", "", "jobs whose last error contains this")
 	flags.IntVar(&t.Filter.Status, "status", 0, "jobs whose last answer had this status")
 	flags.StringVar(&t.Filter.Reason, "reason", "", "jobs that are dead for this reason")
-	flags.StringVar(&dueAfter, "due-after", "", "waiting jobs due at this `TIME` or later")
-	flags.StringVar(&dueBefore, "due-before", "", "waiting jobs due before this `TIME`")
-	flags.StringVar(&since, "since", "", "jobs that died at this `TIME` or later")
-	flags.StringVar(&until, "until", "", "jobs that died before this `TIME`")
-	flags.Var(&by, "by", "with shift: 1h, or -15m")
-	flags.StringVar(&due, "due", "", "with change: the new due `TIME`, RFC 3339 or Unix milliseconds")
-	flags.StringVar(&priority, "priority", "", "with change: high, normal or low")
+	flags.Var(instant{&t.Filter.DueAfter}, "due-after", "waiting jobs due at this `TIME` or later")
+	flags.Var(instant{&t.Filter.DueBefore}, "due-before", "waiting jobs due before this `TIME`")
+	flags.Var(instant{&t.Filter.Since}, "since", "jobs that died at this `TIME` or later")
+	flags.Var(instant{&t.Filter.Until}, "until", "jobs that died before this `TIME`")
+	flags.Var((*duration)(&t.By), "by", "with shift: 1h, or -15m")
+	flags.Var(instant{&change.DueAt}, "due", "with change: the new due `TIME`, RFC 3339 or Unix milliseconds")
+	flags.StringVar(&change.Priority, "priority", "", "with change: high, normal or low")
 	flags.Float64Var(&t.Rate, "rate", 0, "jobs per second (default: no limit)")
-	flags.Float64Var(&t.StopAbove, "stop-above", 0, "with retry: go on in stages, and stop if more than this share fails again")
+	flags.Float64Var(&t.StopAbove, "stop-above", 0,
+		"with retry: go on in stages, and stop if more than this share fails again")
 	flags.BoolVar(&t.DryRun, "dry-run", false, "only count the matching jobs")
 	flags.StringVar(&t.Key, "key", "", "repeated commands with the same `KEY` start one task (default: generated)")
 	complete(cmd, "state", "delayed", "ready", "dead")
@@ -60,26 +61,13 @@ func (p *program) taskStartCommand() *cobra.Command {
 	completeBy(cmd, "topic", p.completeMoreTopics)
 	made := ""
 	start := p.withClient(func(ctx context.Context, c *client.Client, args []string) (err error) {
-		err = refuseZero(flags, "topic", "state", "id-prefix", "error", "status", "reason", "due-after", "due-before",
-			"since", "until", "by", "due", "priority", "rate", "stop-above", "key")
+		err = refuseZero(flags, "topic", "state", "id-prefix", "error", "status", "reason", "by", "priority", "rate",
+			"stop-above", "key")
 		if err != nil {
 			return err
 		}
-		t.Action, t.By = args[0], client.Duration(by)
-		var at *time.Time
-		for _, one := range []struct {
-			name, text string
-			at         **time.Time
-		}{
-			{"due-after", dueAfter, &t.Filter.DueAfter}, {"due-before", dueBefore, &t.Filter.DueBefore},
-			{"since", since, &t.Filter.Since}, {"until", until, &t.Filter.Until}, {"due", due, &at},
-		} {
-			if err := optionalTime(one.name, one.text, one.at); err != nil {
-				return err
-			}
-		}
-		if at != nil || priority != "" {
-			t.Change = &client.TaskChange{DueAt: at, Priority: priority}
+		if t.Action = args[0]; change != (client.TaskChange{}) {
+			t.Change = &change
 		}
 		if t.Key == "" {
 			made = rand.Text()
@@ -95,11 +83,18 @@ func (p *program) taskStartCommand() *cobra.Command {
 	return p.addClientFlags(cmd)
 }
 
-func optionalTime(name, text string, at **time.Time) error {
-	t, err := parseTime(name, text)
-	if err == nil && !t.IsZero() {
-		*at = &t
-	}
+// instant is a flag with a time, which is nil unless the flag is given.
+type instant struct{ at **time.Time }
+
+func (i instant) String() string { return "" }
+
+// Type returns the name of the value in the help.
+func (i instant) Type() string { return "TIME" }
+
+// Set parses the flag.
+func (i instant) Set(text string) error {
+	t, err := registry.ParseInstant(text)
+	*i.at = &t
 	return err
 }
 

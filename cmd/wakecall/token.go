@@ -77,31 +77,45 @@ func addQuotaFlags(flags *pflag.FlagSet, q *registry.Quotas) {
 	flags.Int64Var(&q.PushesPerSecond, "pushes-per-second", 0,
 		"jobs that it may push a second, with the tokens that it makes (default 0: no limit)")
 	flags.Int64Var(&q.WaitingJobs, "waiting-jobs", 0,
-		"delayed, ready and running jobs that it may have, with those of the tokens that it makes (default 0: no limit)")
+		"delayed, ready and running jobs that it may have, with those of the tokens that it makes "+
+			"(default 0: no limit)")
 }
 
 func (p *program) tokenUpdateCommand() *cobra.Command {
 	var q registry.Quotas
-	cmd := &cobra.Command{
-		Use: "update ID", Short: "set the quotas of a token; what is not given is not limited", Args: exactArgs("ID"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			id, err := strconv.ParseUint(args[0], 10, 63)
-			if err != nil {
-				return usagef("%q is not the id of a token; wakecall token list shows them", args[0])
-			}
-			return p.withRegistry(cmd, func(_ *conf.Config, r *registry.Registry) error {
-				err := r.SetQuotas(cmd.Context(), actor(), id, &q)
-				if errors.As(err, new(*registry.FieldError)) {
-					return &usageError{err}
-				}
-				if err != nil {
-					return fmt.Errorf("token %w; wakecall token list shows them", err)
-				}
-				return p.say(map[string]any{"id": id, "quotas": q}, "changed the quotas of token %d", id)
-			})
-		},
-	}
+	cmd := p.onToken(&cobra.Command{
+		Use: "update ID", Short: "set the quotas of a token; what is not given is not limited",
+	}, func(ctx context.Context, r *registry.Registry, id uint64) error {
+		if err := r.SetQuotas(ctx, actor(), id, &q); err != nil {
+			return err
+		}
+		return p.say(map[string]any{"id": id, "quotas": q}, "changed the quotas of token %d", id)
+	})
 	addQuotaFlags(cmd.Flags(), &q)
+	return cmd
+}
+
+// onToken makes a command do something with the token whose id is its argument.
+func (p *program) onToken(
+	cmd *cobra.Command, do func(ctx context.Context, r *registry.Registry, id uint64) error,
+) *cobra.Command {
+	cmd.Args = exactArgs("ID")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		id, err := strconv.ParseUint(args[0], 10, 63)
+		if err != nil {
+			return usagef("%q is not the id of a token; wakecall token list shows them", args[0])
+		}
+		return p.withRegistry(cmd, func(_ *conf.Config, r *registry.Registry) error {
+			err := do(cmd.Context(), r, id)
+			if errors.As(err, new(*registry.FieldError)) {
+				return &usageError{err}
+			}
+			if errors.Is(err, registry.ErrNoToken) {
+				return fmt.Errorf("token %w; wakecall token list shows them", err)
+			}
+			return err
+		})
+	}
 	return p.addOutputFlag(cmd)
 }
 
@@ -165,19 +179,11 @@ func (p *program) showNewToken(w io.Writer, v registry.ShownToken) error {
 }
 
 func (p *program) tokenRevokeCommand() *cobra.Command {
-	return p.addOutputFlag(&cobra.Command{
-		Use: "revoke ID", Aliases: []string{"delete"}, Short: "revoke a token", Args: exactArgs("ID"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			id, err := strconv.ParseUint(args[0], 10, 63)
-			if err != nil {
-				return usagef("%q is not the id of a token; wakecall token list shows them", args[0])
+	return p.onToken(&cobra.Command{Use: "revoke ID", Aliases: []string{"delete"}, Short: "revoke a token"},
+		func(ctx context.Context, r *registry.Registry, id uint64) error {
+			if err := r.RevokeToken(ctx, actor(), id); err != nil {
+				return err
 			}
-			return p.withRegistry(cmd, func(_ *conf.Config, r *registry.Registry) error {
-				if err := r.RevokeToken(cmd.Context(), actor(), id); err != nil {
-					return fmt.Errorf("token %w; wakecall token list shows them", err)
-				}
-				return p.say(map[string]any{"id": id, "revoked": true}, "revoked token %d", id)
-			})
-		},
-	})
+			return p.say(map[string]any{"id": id, "revoked": true}, "revoked token %d", id)
+		})
 }

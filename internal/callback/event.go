@@ -1,7 +1,7 @@
 package callback
 
-// appendEvent appends the attributes of a callback as a CloudEvent 1.0 in binary mode. What identifies the event, source
-// and id, is the same for every attempt of a job, and another one if the job's id is pushed again.
+// appendEvent appends the attributes of a callback as a CloudEvent 1.0 in binary mode. What identifies the event,
+// source and id, is the same for every attempt of a job, and another one if the job's id is pushed again.
 func appendEvent(headers []field, r *Request) []field {
 	return append(headers,
 		field{"Ce-Specversion", "1.0"},

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,7 +25,7 @@ type Queue interface {
 
 const (
 	slice     = 100 * time.Millisecond
-	slices    = int64(time.Second / slice)
+	perSecond = int64(time.Second / slice)
 	drawLimit = 200 * time.Millisecond // how long a push waits for the count
 	sumEvery  = time.Second
 )
@@ -118,12 +119,10 @@ func (m *Meter) room(t *registry.Token, n int64) (int64, *ExceededError) {
 func (m *Meter) of(token uint64) *drawn {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	d := m.drawn[token]
-	if d == nil {
-		d = &drawn{}
-		m.drawn[token] = d
+	if m.drawn[token] == nil {
+		m.drawn[token] = &drawn{}
 	}
-	return d
+	return m.drawn[token]
 }
 
 // draw takes up to n pushes of a token's rate.
@@ -160,7 +159,7 @@ func (m *Meter) refill(ctx context.Context, d *drawn, t *registry.Token, needed 
 	rate := t.Quotas.PushesPerSecond
 	ctx, cancel := context.WithTimeout(ctx, drawLimit)
 	defer cancel()
-	wanted := max(needed, min(d.last, rate/slices))
+	wanted := max(needed, min(d.last, rate/perSecond))
 	got, _, again, err := m.queue.Draw(ctx, t.ID, rate, wanted)
 	if err != nil {
 		m.log.Debug("count pushes of token", "token", t.ID, "error", err)
@@ -202,12 +201,7 @@ func (m *Meter) Run(ctx context.Context, snapshot func() *registry.Snapshot) {
 }
 
 func needsSum(tokens []*registry.Token) bool {
-	for _, t := range tokens {
-		if t.Quotas.WaitingJobs > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(tokens, func(t *registry.Token) bool { return t.Quotas.WaitingJobs > 0 })
 }
 
 // sum reads the number of waiting jobs. What is admitted while it reads counts until the next sum.
@@ -236,16 +230,14 @@ func Used(ctx context.Context, q Queue, tokens []*registry.Token) map[uint64]*re
 		waiting = q.Waiting(ctx)
 	}
 	for _, t := range tokens {
-		u := &registry.Quotas{}
-		if rate := t.Quotas.PushesPerSecond; rate > 0 {
-			if _, left, _, err := q.Draw(ctx, t.ID, rate, 0); err == nil {
-				u.PushesPerSecond = rate - left
-			}
+		used[t.ID] = &registry.Quotas{WaitingJobs: max(0, waiting[t.ID])}
+		rate := t.Quotas.PushesPerSecond
+		if rate == 0 {
+			continue
 		}
-		if t.Quotas.WaitingJobs > 0 {
-			u.WaitingJobs = max(0, waiting[t.ID])
+		if _, left, _, err := q.Draw(ctx, t.ID, rate, 0); err == nil {
+			used[t.ID].PushesPerSecond = rate - left
 		}
-		used[t.ID] = u
 	}
 	return used
 }

@@ -19,6 +19,9 @@ type Quotas struct {
 	WaitingJobs     int64 `json:"waiting_jobs,omitzero"` // delayed, ready and running
 }
 
+// QuotaUse returns what tokens use of their quotas now, by their IDs.
+type QuotaUse func(ctx context.Context, tokens []*Token) map[uint64]*Quotas
+
 const maxQuota = 1_000_000_000
 
 // Validate checks the limits.
@@ -46,16 +49,16 @@ func (q *Quotas) orNil() *Quotas {
 
 // quotaRow has what only some tokens have.
 type quotaRow struct {
-	TokenID                      uint64 `gorm:"primaryKey;autoIncrement:false"`
-	PushesPerSecond, WaitingJobs int64
-	MadeBy                       uint64
+	TokenID uint64 `gorm:"primaryKey;autoIncrement:false"`
+	Quotas  `gorm:"embedded"`
+	MadeBy  uint64
 }
 
 func (quotaRow) TableName() string { return "token_quotas" }
 
 func (r *quotaRow) into(t *Token) {
-	t.MadeBy = r.MadeBy
-	t.Quotas = (&Quotas{PushesPerSecond: r.PushesPerSecond, WaitingJobs: r.WaitingJobs}).orNil()
+	quotas := r.Quotas
+	t.MadeBy, t.Quotas = r.MadeBy, quotas.orNil()
 }
 
 // readQuotas reads the quotas and makers of tokens that have been read.
@@ -64,15 +67,13 @@ func readQuotas(tx *gorm.DB, s *Snapshot) error {
 	if err := tx.Find(&rows).Error; err != nil {
 		return err
 	}
-	if len(rows) > 0 {
-		byID := make(map[uint64]*Token, len(s.Tokens))
-		for _, t := range s.Tokens {
-			byID[t.ID] = t
-		}
-		for _, row := range rows {
-			if t := byID[row.TokenID]; t != nil {
-				row.into(t)
-			}
+	byID := make(map[uint64]*quotaRow, len(rows))
+	for i := range rows {
+		byID[rows[i].TokenID] = &rows[i]
+	}
+	for _, t := range s.Tokens {
+		if row := byID[t.ID]; row != nil {
+			row.into(t)
 		}
 	}
 	s.SetLimits()
@@ -82,7 +83,7 @@ func readQuotas(tx *gorm.DB, s *Snapshot) error {
 func storeQuotas(tx *gorm.DB, t *Token) error {
 	row := quotaRow{TokenID: t.ID, MadeBy: t.MadeBy}
 	if t.Quotas != nil {
-		row.PushesPerSecond, row.WaitingJobs = t.Quotas.PushesPerSecond, t.Quotas.WaitingJobs
+		row.Quotas = *t.Quotas
 	}
 	if row == (quotaRow{TokenID: t.ID}) {
 		return tx.Delete(&row).Error

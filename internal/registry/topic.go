@@ -11,7 +11,7 @@ type Topic struct {
 	Title        string            `json:"title"`
 	Delivery     Delivery          `json:"delivery"`
 	CallbackURL  string            `json:"callback_url"` // empty for a pull topic
-	JobURLs      []string          `json:"job_urls"`     // patterns of the URLs that jobs may have instead; see joburl.go
+	JobURLs      []string          `json:"job_urls"`     // patterns of the URLs that jobs may have, see joburl.go
 	CloudEvents  bool              `json:"cloudevents"`  // callbacks are CloudEvents in binary mode
 	Method       string            `json:"method"`       // POST, PUT or GET
 	ContentType  string            `json:"content_type"` // json, form

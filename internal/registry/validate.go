@@ -112,7 +112,8 @@ func (t *Topic) Validate() error {
 		t.validRetryIf(), t.validDialect(), count("max_in_flight", t.MaxInFlight, 0, maxInFlight), t.validRate(),
 		between("expires_after", t.ExpiresAfter, 0, maxDelay),
 		oneOf("on_expiry", t.OnExpiry, ExpiryDead, ExpiryDrop), t.validEmails(), t.validSecrets(), t.Remember.valid(),
-		t.validShard(), t.validJobURLs(), t.validCloudEvents(), oneOf("durability", t.Durability, DurabilityMemory, DurabilityReplica),
+		t.validShard(), t.validJobURLs(), t.validCloudEvents(),
+		oneOf("durability", t.Durability, DurabilityMemory, DurabilityReplica),
 		oneOf("state", t.State, TopicActive, TopicPaused, TopicOffline),
 	)
 }

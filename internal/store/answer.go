@@ -8,8 +8,8 @@ import (
 )
 
 // A job that somebody waits for (Push.Awaited) has the pair await. When it ends, or is gone, its id is published on the
-// channel ended of its bucket, see EndedJobs. A finished one stays, with its result, for two minutes, whatever its topic
-// remembers; lua/shared/finished.lua says how.
+// channel ended of its bucket, see EndedJobs. A finished one stays, with its result, for two minutes, whatever its
+// topic remembers; lua/shared/finished.lua says how.
 
 // MaxResult is how many bytes of a result are kept.
 const MaxResult = 64 << 10

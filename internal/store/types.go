@@ -49,7 +49,7 @@ type Push struct {
 	Headers     map[string]string // the job's own
 	Retry       []time.Duration   // waits between attempts, MaxWaits at most; the last repeats. nil: the topic's
 	Group       string            // which can be cancelled together; empty: none
-	URL         string            // which is called instead of the topic's, see registry.Topic.JobURL; empty: the topic's
+	URL         string            // called instead of the topic's, see registry.Topic.JobURL; empty: the topic's
 	Quota       string            // tokens whose quotas of waiting jobs it counts for, joined with commas; empty: none
 	Schedule    string            // of which it is an occurrence, at For; empty: of none
 	For         time.Time

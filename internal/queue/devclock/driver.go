@@ -71,16 +71,19 @@ func (d *Driver) Now() time.Time { return d.opts.Clock.Now() }
 
 // Call is a callback of an advance.
 type Call struct {
-	Topic, ID string
-	At        time.Time
-	Result
+	Topic   string    `json:"topic"`
+	ID      string    `json:"id"`
+	Attempt int       `json:"attempt"`
+	At      time.Time `json:"at"`
+	Status  int       `json:"status"`
+	Outcome string    `json:"outcome"`
 }
 
-// Advanced is what an advance did.
+// Advanced is what an advance did. Its JSON form is the API's.
 type Advanced struct {
-	Now       time.Time
-	Calls     []Call
-	StoppedAt time.Time // when it made MaxCalls; zero: it came to its end
+	Now       time.Time `json:"now"`
+	Calls     []Call    `json:"calls"`               // not nil
+	StoppedAt time.Time `json:"stopped_at,omitzero"` // when it made MaxCalls; zero: it came to its end
 }
 
 // MaxCalls is the most callbacks of one advance.
@@ -185,7 +188,7 @@ func (a *advance) call(ctx context.Context, got store.Reserved) {
 		a.passed = append(a.passed, j.Topic)
 		return
 	}
-	a.done.Calls = append(a.done.Calls, Call{Topic: j.Topic, ID: j.ID, At: now, Result: r})
+	a.done.Calls = append(a.done.Calls, Call{j.Topic, j.ID, r.Attempt, now, r.Status, r.Outcome})
 }
 
 func (a *advance) move(ctx context.Context, to time.Time) error {

@@ -10,7 +10,8 @@
 --         lapse: fail at once, if the lease has expired; snooze for ms, no attempt counted; release for ms ('' at the
 --         head of its priority); bury; expire; extend for ms ('' its TTR).
 -- Returns {now in µs, revision of the first, then six for each job: what it is now ('' unchanged: its lease was over,
---         or it is in no such state; 'answered' gone, but kept since somebody waited for it), what it was ('' no such job), when it is due or its lease ends, creation,
+--         or it is in no such state; 'answered' gone, but kept since somebody waited for it), what it was ('' no such
+--         job), when it is due or its lease ends, creation,
 --         attempts, description if it was released by its id, schedule and nominal time in ms if it was an occurrence
 --         that has ended, else ''}.
 -- Keeps   a token is compared before anything is written, so a repeated call changes nothing.

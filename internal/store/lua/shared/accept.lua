@@ -1,5 +1,5 @@
--- Ends the leases of delivered jobs. Most leases end this way, so those of a topic are ended together, but for jobs that
--- somebody waits for.
+-- Ends the leases of delivered jobs. Most leases end this way, so those of a topic are ended together, but for jobs
+-- that somebody waits for.
 -- All delivered jobs of a topic, ids and records of those that are remembered, ids of the others.
 run.delivered, run.kept, run.gone = {}, {}, {}
 

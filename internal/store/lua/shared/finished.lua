@@ -1,12 +1,13 @@
 -- Finished jobs stay in j:TOPIC while they are remembered. fin:TOPIC orders them by when they finished, in µs. fins has
 -- the topics that remember their last jobs, finh those that remember for a duration, by when a job last finished; fin
 -- is the number of all finished jobs of topics in fins. A job that somebody waited for, see the pair await, is in
--- fin:TOPIC as if it had finished ANSWERED later, and until then stays, whatever its topic remembers; r:TOPIC/ID has its
--- result. (That the key expires only frees its memory: describe looks at the time in fin:TOPIC.)
+-- fin:TOPIC as if it had finished ANSWERED later, and until then stays, whatever its topic remembers; r:TOPIC/ID has
+-- its result. (That the key expires only frees its memory: describe looks at the time in fin:TOPIC.)
 local ANSWERED = 120000 -- ms
 local PRESSED = 0.85 -- part of maxmemory above which no job is remembered
 
--- Forgets up to n of a topic's finished jobs that need not stay, the oldest first. Only absent hosts make it read them, see clear.
+-- Forgets up to n of a topic's finished jobs that need not stay, the oldest first. Only absent hosts make it read
+-- them, see clear.
 local function forget(topic, n)
   local key, lists = P .. 'fin:' .. topic, {}
   local ids = call('ZRANGE', key, '-inf', text(micros + 1000), 'BYSCORE', 'LIMIT', 0, n) -- those of this call, too

@@ -1,5 +1,5 @@
--- Counts the jobs that wait or run for tokens with a quota of waiting jobs. The pair quota has the ids of the tokens; the
--- hash quota has the number of each.
+-- Counts the jobs that wait or run for tokens with a quota of waiting jobs. The pair quota has the ids of the tokens;
+-- the hash quota has the number of each.
 
 -- Counts n more jobs, or fewer, for the tokens of a job.
 local function weigh(job, n)
