@@ -16,85 +16,78 @@ import (
 
 // carry calls the API for the rows of a claim, in waves: no two rows of a wave have a name in common, and a wave is
 // settled before the next begins. So at most one row of a key has been carried and is still there, and repeating it
-// changes nothing that a later row has done.
+// changes nothing that a later row has done. The rows behind one that is not done are given back.
 func (r *Relay) carry(ctx context.Context, c *claim) (t tally, err error) {
-	held := map[string]bool{} // names of rows that are not done
+	notDone := holes{}
 	for len(c.rows) > 0 {
-		wave, later, outcomes := nextWave(c.rows, held)
-		if len(wave) > 0 && ctx.Err() == nil && c.left() < r.Claim/2 {
-			if err := r.Table.extend(context.WithoutCancel(ctx), c, r.Claim); err != nil {
-				return t, err // its rows are another relay's, or will be
-			}
-		}
-		outcomes = append(outcomes, r.call(ctx, c, wave)...)
-		if err := r.settle(ctx, c, outcomes); err != nil {
-			return t, err
-		}
+		wave, later := nextWave(c.rows)
+		outcomes := r.call(ctx, c, wave)
 		for i := range outcomes {
 			o := &outcomes[i]
 			r.metrics.count(o)
-			t.add(o, r.Attempts)
+			t.add(o)
 			for _, name := range o.row.names() {
-				held[name] = held[name] || !o.isDone()
+				if o.change.state != gone {
+					notDone.add(name, o.row.Seq)
+				}
 			}
 		}
-		c.rows = later
+		ready, held := notDone.split(later)
+		for i := range held {
+			outcomes = append(outcomes, outcome{row: &held[i], change: change{state: waiting}})
+		}
+		if err := r.settle(ctx, c, outcomes); err != nil {
+			return t, err
+		}
+		c.rows = ready
 	}
 	return t, nil
 }
 
+// nextWave splits rows, in the order of seq, into those to call now and those for later.
+func nextWave(rows []Row) (wave, later []Row) {
+	used := map[string]bool{}
+	for i := range rows {
+		isUsed := false
+		for _, name := range rows[i].names() {
+			isUsed = isUsed || used[name]
+			used[name] = true
+		}
+		if isUsed {
+			later = append(later, rows[i])
+		} else {
+			wave = append(wave, rows[i])
+		}
+	}
+	return wave, later
+}
+
 // tally sums up a round.
 type tally struct {
-	answered    bool          // a call was answered for its row
-	asked       time.Duration // the longest pause that the server asked for
-	unavailable string        // the first error of each kind
+	answered    bool   // a call was answered for its row
+	unavailable string // the first error of each kind
 	refused     string
 	aside       int // rows that were set aside
 }
 
-func (t *tally) add(o *outcome, attempts int) {
-	t.asked = max(t.asked, o.pause)
-	t.answered = t.answered || o.isDone() || o.result == resultRefused
-	if o.result == resultUnavailable {
-		t.unavailable = cmp.Or(t.unavailable, o.err)
+func (t *tally) add(o *outcome) {
+	switch {
+	case o.result == resultUnavailable:
+		t.unavailable = cmp.Or(t.unavailable, o.change.err)
+	case o.result != resultNotCalled:
+		t.answered = true
 	}
-	if o.changeOf(attempts, 0).state == refused && !o.isDone() {
-		t.refused = cmp.Or(t.refused, fmt.Sprintf("row %d: %s", o.row.Seq, o.err))
+	if o.change.state == refused {
+		t.refused = cmp.Or(t.refused, fmt.Sprintf("row %d: %s", o.row.Seq, o.change.err))
 		t.aside++
 	}
-}
-
-// nextWave splits rows, in the order of seq, into those to call now, those for later, and those that are held up.
-func nextWave(rows []Row, held map[string]bool) (wave, later []Row, heldUp []outcome) {
-	used, blocked := map[string]bool{}, map[string]bool{}
-	for i := range rows {
-		row := rows[i]
-		isHeld, isUsed := false, false
-		for _, name := range row.names() {
-			isHeld = isHeld || held[name] || blocked[name]
-			isUsed = isUsed || used[name]
-		}
-		for _, name := range row.names() {
-			used[name] = true
-			blocked[name] = blocked[name] || isHeld
-		}
-		switch {
-		case isHeld:
-			heldUp = append(heldUp, outcome{row: &rows[i]})
-		case isUsed:
-			later = append(later, row)
-		default:
-			wave = append(wave, row)
-		}
-	}
-	return wave, later, heldUp
 }
 
 // settle is Table.settle, repeated until the claim has run out: the database may be restarting. Then other relays
 // repeat its rows.
 func (r *Relay) settle(ctx context.Context, c *claim, outcomes []outcome) error {
 	for {
-		err := r.Table.settle(context.WithoutCancel(ctx), c, outcomes, r.Attempts, r.Pause)
+		err := r.Table.settle(context.WithoutCancel(ctx), c.id, outcomes)
 		if err == nil || c.left() < margin {
 			return err
 		}
@@ -122,11 +115,11 @@ func (r *Relay) call(ctx context.Context, c *claim, wave []Row) []outcome {
 	}
 	for i := range wave {
 		o := &outcomes[i]
-		o.row = &wave[i]
+		o.row, o.change.state = &wave[i], waiting
 		req, err := o.row.request(r.Table.Name(), r.Topics)
 		switch {
 		case err != nil:
-			o.result, o.err, o.aside = resultRefused, err.Error(), errors.Is(err, errTopic)
+			o.result, o.change = resultRefused, r.refusal(o.row, err)
 		case req.isPush:
 			if len(batch) == batchRows || size+len(req.body) > batchBytes {
 				flush()
@@ -135,7 +128,7 @@ func (r *Relay) call(ctx context.Context, c *claim, wave []Row) []outcome {
 		default:
 			calls.Go(func() error {
 				if r.mayCall(ctx, c) {
-					o.judge(r.send(ctx, req.method, req.path, req.body, nil))
+					r.judge(o, r.send(ctx, req.method, req.path, req.body, nil))
 				}
 				return nil
 			})
@@ -195,17 +188,14 @@ func (r *Relay) push(ctx context.Context, c *claim, members []member) {
 		err = fmt.Errorf("the token has no right to push: %w", errors.New(e.Error())) // no row can be carried
 	}
 	for i, m := range members {
-		switch {
-		case err != nil:
-			m.judge(err)
-		case answer.Results[i].Error != nil:
+		err := err
+		if err == nil && answer.Results[i].Error != nil {
 			e := answer.Results[i].Error
-			m.judge(&client.Error{Status: e.Status, Code: e.Code, Detail: e.Detail, Field: e.Field})
-		case answer.Results[i].State == "spooled": // a change or cancel would not find it yet
-			m.result, m.err = resultUnavailable, "no shard is up"
-		default:
-			m.result = resultDone
+			err = &client.Error{Status: e.Status, Code: e.Code, Detail: e.Detail, Field: e.Field}
+		} else if err == nil && answer.Results[i].State == "spooled" { // a change or cancel would not find it yet
+			err = errors.New("no shard is up")
 		}
+		r.judge(m.outcome, err)
 	}
 }
 
@@ -227,25 +217,35 @@ func batchOf(members []member) []byte {
 }
 
 // judge says what the answer to a row's call means.
-func (o *outcome) judge(err error) {
+func (r *Relay) judge(o *outcome, err error) {
 	if err == nil {
-		o.result = resultDone
+		o.result, o.change.state = resultDone, gone
 		return
 	}
-	o.result, o.err = resultUnavailable, err.Error()
 	e, ok := errors.AsType[*client.Error](err)
 	if !ok {
-		return
+		e = &client.Error{}
 	}
-	o.pause = e.RetryAfter
 	switch {
 	case e.Status == http.StatusNotFound && o.row.Op != opPush:
-		o.result = resultMissing
+		o.result, o.change.state = resultMissing, gone
 	case e.Code == client.CodeGroupClosed:
-		o.result = resultClosed
-	case e.Status == http.StatusUnauthorized, e.Status == http.StatusTooManyRequests:
-		// not about this row: it waits
-	case e.Status/100 == 4:
-		o.result, o.pause = resultRefused, 0
+		o.result, o.change.state = resultClosed, gone
+	case e.Status/100 == 4 && e.Status != http.StatusUnauthorized && e.Status != http.StatusTooManyRequests:
+		o.result, o.change = resultRefused, r.refusal(o.row, err)
+	default: // not about this row
+		o.result = resultUnavailable
+		o.change = change{state: retrying, err: err.Error(), pause: max(e.RetryAfter, r.Pause)}
 	}
+}
+
+// refusal counts a refusal. A row of a topic that is not allowed is set aside at once.
+func (r *Relay) refusal(row *Row, err error) change {
+	how := change{state: retrying, err: err.Error(), refusals: 1}
+	if row.Attempts+1 >= r.Attempts || errors.Is(err, errTopic) {
+		how.state = refused
+	} else {
+		how.pause = min(r.Pause<<min(row.Attempts, 10), time.Minute)
+	}
+	return how
 }

@@ -10,7 +10,8 @@ import (
 func (t *Table) SetAside(ctx context.Context, limit int) ([]Row, error) {
 	ctx, cancel := context.WithTimeout(ctx, databaseTimeout)
 	defer cancel()
-	return t.rows(ctx, "WHERE state = 'refused' ORDER BY seq LIMIT ?", nil, limit)
+	rows, err := t.rows(ctx, t.db, "WHERE state = 'refused' ORDER BY seq LIMIT ?", nil, limit)
+	return rows, t.explain(err)
 }
 
 // Retry makes a row that is set aside wait again, with no attempts.

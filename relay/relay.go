@@ -31,20 +31,17 @@ type Options struct {
 }
 
 const (
-	concurrency  = 16               // calls at once
-	bytesOfClaim = 16 << 20         // of bodies
-	margin       = time.Second      // between the end of a call and that of its claim
-	longestPause = 5 * time.Second  // while no call is answered, unless the server asks for more
-	mostAsked    = 10 * time.Minute // that the server may ask for with Retry-After
+	concurrency  = 16              // calls at once
+	bytesOfClaim = 16 << 20        // of bodies
+	margin       = time.Second     // between the end of a call and that of its claim
+	longestPause = 5 * time.Second // while no call is answered
 )
 
 // Relay carries rows.
 type Relay struct {
 	Options
 	id      string // of this process
-	claims  int
-	checked time.Time // when it last looked for claims that have run out
-	failed  int       // rounds in a row in which no call was answered
+	failed  int    // rounds in a row in which no call was answered
 	metrics *metrics
 }
 
@@ -62,7 +59,7 @@ func New(o Options) *Relay {
 		host = host[:24]
 	}
 	return &Relay{
-		Options: o, id: fmt.Sprintf("%s-%d-%s", host, os.Getpid(), rand.Text()[:8]), metrics: newMetrics(),
+		Options: o, id: fmt.Sprintf("%s-%d", host, os.Getpid()), metrics: newMetrics(),
 	}
 }
 
@@ -88,28 +85,13 @@ func (r *Relay) Run(ctx context.Context) error {
 
 // round carries the rows of one claim, and returns how long to wait before the next.
 func (r *Relay) round(ctx context.Context) (time.Duration, error) {
-	if time.Since(r.checked) >= r.Poll {
-		due, over, err := r.Table.anything(ctx)
-		if err == nil && over {
-			err = r.Table.giveBack(ctx)
-		}
-		if err != nil {
-			return r.Poll, err
-		}
-		if !due && !over {
-			r.metrics.setProblem("")
-			return r.Poll, nil
-		}
-		r.checked = time.Now()
-	}
 	by := rules{rows: r.Rows, bytes: bytesOfClaim, lasts: r.Claim, skip: r.SkipSetAside}
 	if r.failed > 0 {
 		by.rows = 1 // to see whether calls are answered again
 	}
-	r.claims++
-	c, err := r.Table.claim(context.WithoutCancel(ctx), fmt.Sprintf("%s-%d", r.id, r.claims), by)
+	c, err := r.Table.claim(context.WithoutCancel(ctx), r.id+"-"+rand.Text()[:16], by)
 	if err != nil || len(c.rows) == 0 {
-		if err == nil && r.failed == 0 {
+		if err == nil {
 			r.metrics.setProblem("")
 		}
 		return r.Poll, err
@@ -125,8 +107,7 @@ func (r *Relay) round(ctx context.Context) (time.Duration, error) {
 		return r.Poll, nil
 	}
 	r.failed++
-	pause := min(100*time.Millisecond<<min(r.failed, 10), longestPause)
-	return max(pause, min(t.asked, mostAsked)), nil
+	return min(100*time.Millisecond<<min(r.failed, 10), longestPause), nil
 }
 
 // tell logs what went wrong in a round.

@@ -232,11 +232,8 @@ func TestAClaimRunsOut(t *testing.T) {
 		newRelay(t, dsn, a, nil).start(t)
 		table.empty(t)
 		again := table.insert(t, row{"op": "push", "topic": "a", "job_id": "x", "seq": later + 1})
-		if err := table.settle(t.Context(), old, []outcome{{row: &Row{Seq: again}, result: resultDone}}, 1, 0); err != nil {
+		if err := table.settle(t.Context(), old.id, []outcome{{row: &Row{Seq: again}}}); err != nil {
 			t.Fatal(err)
-		}
-		if err := table.extend(t.Context(), old, time.Second); err == nil {
-			t.Error("a claim that has run out is extended")
 		}
 		if r := newRelay(t, dsn, a, nil); r.mayCall(t.Context(), old) {
 			t.Error("a call begins after the claim")
@@ -307,7 +304,7 @@ func TestClaimsOfSeveralRelays(t *testing.T) {
 					}
 					held[name], last[name] = id, c.rows[i].Seq
 				}
-				outcomes = append(outcomes, outcome{row: &c.rows[i], result: resultDone})
+				outcomes = append(outcomes, outcome{row: &c.rows[i]})
 			}
 			mu.Unlock()
 			mu.Lock()
@@ -318,7 +315,7 @@ func TestClaimsOfSeveralRelays(t *testing.T) {
 			}
 			settled += len(c.rows)
 			mu.Unlock()
-			wait.For(t, "the settle", func() bool { return table.settle(t.Context(), c, outcomes, 1, 0) == nil })
+			wait.For(t, "the settle", func() bool { return table.settle(t.Context(), c.id, outcomes) == nil })
 			return nil
 		}
 		var relays sync.WaitGroup
@@ -350,7 +347,7 @@ func TestAMissingTableIsExplained(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer table.Close()
-		_, _, err = table.anything(t.Context())
+		_, err = table.claim(t.Context(), "x", rules{rows: 1})
 		if err == nil || !strings.Contains(err.Error(), "wakecall relay ddl "+table.dialect.name+" --table my_outbox") {
 			t.Error(err)
 		}
