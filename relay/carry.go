@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -95,24 +96,12 @@ func (r *Relay) settle(ctx context.Context, c *claim, outcomes []outcome) error 
 	}
 }
 
-const (
-	batchRows  = 500
-	batchBytes = 4 << 20
-)
-
-// call calls the API for the rows of a wave: pushes in batches, the others one by one.
+// call calls the API for the rows of a wave: the pushes in a batch, the others one by one.
 func (r *Relay) call(ctx context.Context, c *claim, wave []Row) []outcome {
 	outcomes := make([]outcome, len(wave))
 	var calls errgroup.Group
 	calls.SetLimit(concurrency)
-	var batch []member
-	size := 0
-	flush := func() {
-		if members := batch; len(members) > 0 {
-			calls.Go(func() error { r.push(ctx, c, members); return nil })
-		}
-		batch, size = nil, 0
-	}
+	var pushes []member
 	for i := range wave {
 		o := &outcomes[i]
 		o.row, o.change.state = &wave[i], waiting
@@ -120,11 +109,8 @@ func (r *Relay) call(ctx context.Context, c *claim, wave []Row) []outcome {
 		switch {
 		case err != nil:
 			o.result, o.change = resultRefused, r.refusal(o.row, err)
-		case req.isPush:
-			if len(batch) == batchRows || size+len(req.body) > batchBytes {
-				flush()
-			}
-			batch, size = append(batch, member{o, req.body}), size+len(req.body)
+		case o.row.Op == opPush:
+			pushes = append(pushes, member{o, req.body})
 		default:
 			calls.Go(func() error {
 				if r.mayCall(ctx, c) {
@@ -134,7 +120,9 @@ func (r *Relay) call(ctx context.Context, c *claim, wave []Row) []outcome {
 			})
 		}
 	}
-	flush()
+	if len(pushes) > 0 {
+		r.push(ctx, c, pushes)
+	}
 	_ = calls.Wait() // the calls return no errors
 	return outcomes
 }
@@ -159,23 +147,24 @@ type member struct {
 
 type batchAnswer struct {
 	Results []struct {
-		State string `json:"state"`
-		Error *struct {
-			Status int    `json:"status"`
-			Code   string `json:"code"`
-			Detail string `json:"detail"`
-			Field  string `json:"field"`
-		} `json:"error"`
-	} `json:"results"`
+		State string
+		Error *client.Error
+	}
 }
 
-// push pushes a batch. When the server refuses it as a whole, the halves are pushed: one member is the cause.
+// push pushes a batch. When the server refuses it as a whole, the halves are pushed: it is too large for that server, or
+// one member is the cause.
 func (r *Relay) push(ctx context.Context, c *claim, members []member) {
 	if !r.mayCall(ctx, c) {
 		return
 	}
+	bodies := make([][]byte, len(members))
+	for i := range members {
+		bodies[i] = members[i].body
+	}
+	batch := slices.Concat([]byte(`{"jobs":[`), bytes.Join(bodies, []byte{','}), []byte("]}"))
 	var answer batchAnswer
-	err := r.send(ctx, http.MethodPost, "/v1/jobs", batchOf(members), &answer)
+	err := r.send(ctx, http.MethodPost, "/v1/jobs", batch, &answer)
 	if e, ok := errors.AsType[*client.Error](err); ok && isMalformed(e) && len(members) > 1 {
 		r.push(ctx, c, members[:len(members)/2])
 		r.push(ctx, c, members[len(members)/2:])
@@ -190,8 +179,7 @@ func (r *Relay) push(ctx context.Context, c *claim, members []member) {
 	for i, m := range members {
 		err := err
 		if err == nil && answer.Results[i].Error != nil {
-			e := answer.Results[i].Error
-			err = &client.Error{Status: e.Status, Code: e.Code, Detail: e.Detail, Field: e.Field}
+			err = answer.Results[i].Error
 		} else if err == nil && answer.Results[i].State == "spooled" { // a change or cancel would not find it yet
 			err = errors.New("no shard is up")
 		}
@@ -202,18 +190,6 @@ func (r *Relay) push(ctx context.Context, c *claim, members []member) {
 func isMalformed(e *client.Error) bool {
 	return e.Status == http.StatusBadRequest || e.Status == http.StatusUnprocessableEntity ||
 		e.Status == http.StatusRequestEntityTooLarge
-}
-
-func batchOf(members []member) []byte {
-	b := bytes.NewBufferString(`{"jobs":[`)
-	for i, m := range members {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.Write(m.body)
-	}
-	b.WriteString("]}")
-	return b.Bytes()
 }
 
 // judge says what the answer to a row's call means.

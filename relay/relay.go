@@ -55,12 +55,7 @@ func New(o Options) *Relay {
 	o.Rows = cmp.Or(o.Rows, 500)
 	o.Name = unsafeInName.ReplaceAllString(cmp.Or(o.Name, o.Table.Name()), "_")
 	host, _ := os.Hostname() // for people
-	if len(host) > 24 {
-		host = host[:24]
-	}
-	return &Relay{
-		Options: o, id: fmt.Sprintf("%s-%d", host, os.Getpid()), metrics: newMetrics(),
-	}
+	return &Relay{Options: o, id: fmt.Sprintf("%.24s-%d", host, os.Getpid()), metrics: newMetrics()}
 }
 
 // Run carries rows until ctx is done; then it finishes the calls that run, and gives the other rows back.
@@ -71,7 +66,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		pause, err := r.round(ctx)
 		if err != nil && ctx.Err() == nil {
-			r.metrics.setProblem(err.Error())
+			r.metrics.problem.Store(err.Error())
 			r.Log.Warn("cannot read the outbox; retrying", "error", err)
 			pause = max(pause, time.Second)
 		}
@@ -92,12 +87,12 @@ func (r *Relay) round(ctx context.Context) (time.Duration, error) {
 	c, err := r.Table.claim(context.WithoutCancel(ctx), r.id+"-"+rand.Text()[:16], by)
 	if err != nil || len(c.rows) == 0 {
 		if err == nil {
-			r.metrics.setProblem("")
+			r.metrics.problem.Store("")
 		}
 		return r.Poll, err
 	}
 	t, err := r.carry(ctx, c)
-	r.metrics.setProblem(t.unavailable)
+	r.metrics.problem.Store(t.unavailable)
 	r.tell(t)
 	if t.answered || err != nil {
 		r.failed = 0

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -27,8 +26,7 @@ const (
 // request is the call of the API for a row.
 type request struct {
 	method, path string
-	body         []byte
-	isPush       bool // body is a member of a batch
+	body         []byte // of a push: a member of a batch
 }
 
 // columnOf says which column has a field that a row's options must not set.
@@ -75,9 +73,6 @@ func (r *Row) jobRequest(table string, options map[string]json.RawMessage) (*req
 		return nil, err
 	}
 	body, err := object(fields)
-	if r.Op == opPush {
-		return &request{body: body, isPush: true}, err
-	}
 	return &request{method: http.MethodPatch, path: r.jobPath(), body: body}, err
 }
 
@@ -160,21 +155,14 @@ func (r *Row) groupRequest(options map[string]json.RawMessage, topics []string) 
 
 // object writes an object whose values stay as they are, byte for byte.
 func object(fields map[string][]byte) ([]byte, error) {
-	b := bytes.NewBufferString("{")
-	for i, name := range slices.Sorted(maps.Keys(fields)) {
-		value := fields[name]
+	members := make([][]byte, 0, len(fields))
+	for name, value := range fields {
 		if !json.Valid(value) {
 			return nil, fmt.Errorf("%s must be JSON, not %q", name, clip(string(value)))
 		}
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.Write(text(name))
-		b.WriteByte(':')
-		b.Write(value)
+		members = append(members, slices.Concat(text(name), []byte{':'}, value))
 	}
-	b.WriteByte('}')
-	return b.Bytes(), nil
+	return slices.Concat([]byte{'{'}, bytes.Join(members, []byte{','}), []byte{'}'}), nil
 }
 
 func text(s string) []byte {

@@ -25,12 +25,13 @@ var unsafeInName = regexp.MustCompile(`[^A-Za-z0-9._-]`)
 func (r *Relay) watch(ctx context.Context) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
+	s := State{}
 	for {
-		s, err := r.Table.State(ctx)
-		if err == nil {
+		if now, err := r.Table.State(ctx); err == nil {
+			s = now
 			r.metrics.setState(s)
 		}
-		if err := r.report(ctx); err != nil && ctx.Err() == nil {
+		if err := r.report(ctx, s); err != nil && ctx.Err() == nil {
 			r.Log.Debug("report to Wakecall", "error", err)
 		}
 		select {
@@ -43,10 +44,9 @@ func (r *Relay) watch(ctx context.Context) {
 }
 
 // report tells Wakecall about the table, for the alert. A server that knows no relays is not told.
-func (r *Relay) report(ctx context.Context) error {
-	s, problem := r.metrics.current()
+func (r *Relay) report(ctx context.Context, s State) error {
 	body, _ := json.Marshal(map[string]any{ // it cannot fail
-		"oldest_ms": s.OldestMS, "waiting": s.Waiting, "set_aside": s.SetAside, "error": clip(problem),
+		"oldest_ms": s.OldestMS, "waiting": s.Waiting, "set_aside": s.SetAside, "error": clip(r.problem()),
 	})
 	ctx, cancel := context.WithTimeout(ctx, r.CallTimeout)
 	defer cancel()
@@ -66,6 +66,9 @@ func (r *Relay) withdraw(ctx context.Context) {
 	}
 }
 
+// problem is what hinders the relay, or "".
+func (r *Relay) problem() string { return r.metrics.problem.Load().(string) }
+
 // Metrics returns the relay's metrics.
 func (r *Relay) Metrics() *prometheus.Registry { return r.metrics.registry }
 
@@ -74,7 +77,7 @@ func (r *Relay) Serve(l net.Listener) (stop func()) {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(r.Metrics(), promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		if _, problem := r.metrics.current(); problem != "" {
+		if problem := r.problem(); problem != "" {
 			http.Error(w, problem, http.StatusServiceUnavailable)
 			return
 		}
