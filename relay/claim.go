@@ -105,7 +105,9 @@ func (t *Table) claim(ctx context.Context, id string, by rules) (*claim, error) 
 		if err != nil {
 			return err
 		}
-		c.rows, _ = before.split(rows)
+		if c.rows, _ = before.split(rows); len(c.rows) == 0 {
+			return nil
+		}
 		_, err = tx.ExecContext(ctx, t.sql("UPDATE @table SET state = 'claimed', claimed_by = ?, "+
 			"claimed_until = @now + ?, next_attempt_at = @now + ? WHERE seq IN (@seqs)", seqsOf(c.rows)...), id,
 			by.lasts.Milliseconds(), by.lasts.Milliseconds())
