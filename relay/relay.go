@@ -86,7 +86,7 @@ func (r *Relay) round(ctx context.Context) (time.Duration, error) {
 	}
 	c, err := r.Table.claim(context.WithoutCancel(ctx), r.id+"-"+rand.Text()[:16], by)
 	if err != nil || len(c.rows) == 0 {
-		if err == nil {
+		if err == nil && r.failed == 0 { // otherwise a row may wait for its next attempt
 			r.metrics.problem.Store("")
 		}
 		return r.Poll, err

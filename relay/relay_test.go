@@ -438,3 +438,26 @@ func TestAServerThatHangs(t *testing.T) {
 		table.empty(t)
 	})
 }
+
+// While a row waits for its next attempt, /healthz still says why; when there is none, nothing hinders the relay.
+func TestAProblemStaysUntilRowsAreAccepted(t *testing.T) {
+	each(t, func(t *testing.T, dsn string) {
+		a, table := newAPI(t), openTable(t, dsn)
+		a.fault = func(call) int { return 503 }
+		table.insert(t, row{"op": "delete", "topic": "a", "job_id": "x"})
+		r := newRelay(t, dsn, a, func(o *Options) { o.Pause = time.Hour })
+		for range 2 { // the second one finds no row that is due
+			if _, err := r.round(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if r.problem() == "" {
+				t.Error("the relay has no problem")
+			}
+		}
+		if _, err := table.db.Exec(table.sql("DELETE FROM @table")); err != nil {
+			t.Fatal(err)
+		}
+		r.start(t)
+		wait.For(t, "the problem to end", func() bool { return r.problem() == "" })
+	})
+}

@@ -77,12 +77,11 @@ func (r *Row) jobRequest(table string, options map[string]json.RawMessage) (*req
 }
 
 func (r *Row) jobPath() string {
-	id := url.PathEscape(r.JobID)
-	if id == "." || id == ".." { // not a relative path
-		id = strings.ReplaceAll(id, ".", "%2E")
-	}
-	return "/v1/topics/" + url.PathEscape(r.Topic) + "/jobs/" + id
+	return "/v1/topics/" + segment(r.Topic) + "/jobs/" + segment(r.JobID)
 }
+
+// segment escapes a segment of a path; . and .. are no relative paths.
+func segment(s string) string { return strings.ReplaceAll(url.PathEscape(s), ".", "%2E") }
 
 // jobFields returns the fields of a push or a change.
 func (r *Row) jobFields(table string, options map[string]json.RawMessage) (map[string][]byte, error) {
@@ -146,7 +145,7 @@ func (r *Row) groupRequest(options map[string]json.RawMessage, topics []string) 
 	if len(topics) > 0 {
 		query.Set("topics", strings.Join(topics, ","))
 	}
-	path := "/v1/groups/" + strings.ReplaceAll(url.PathEscape(r.Group), ".", "%2E")
+	path := "/v1/groups/" + segment(r.Group)
 	if len(query) > 0 {
 		path += "?" + query.Encode()
 	}

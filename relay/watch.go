@@ -30,6 +30,9 @@ func (r *Relay) watch(ctx context.Context) {
 		if now, err := r.Table.State(ctx); err == nil {
 			s = now
 			r.metrics.setState(s)
+			if s.Waiting == 0 { // another relay has carried the row that was not accepted, or it was dropped
+				r.metrics.problem.Store("")
+			}
 		}
 		if err := r.report(ctx, s); err != nil && ctx.Err() == nil {
 			r.Log.Debug("report to Wakecall", "error", err)
