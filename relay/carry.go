@@ -25,8 +25,7 @@ func (r *Relay) carry(ctx context.Context, c *claim) (t tally, err error) {
 		outcomes := r.call(ctx, c, wave)
 		for i := range outcomes {
 			o := &outcomes[i]
-			r.metrics.count(o)
-			t.add(o)
+			r.note(&t, o)
 			for _, name := range o.row.names() {
 				if o.change.state != gone {
 					notDone.add(name, o.row.Seq)
@@ -66,22 +65,26 @@ func nextWave(rows []Row) (wave, later []Row) {
 // tally sums up a round.
 type tally struct {
 	answered    bool   // a call was answered for its row
-	unavailable string // the first error of each kind
-	refused     string
-	aside       int // rows that were set aside
+	unavailable string // the first error of the others
 }
 
-func (t *tally) add(o *outcome) {
+func (r *Relay) note(t *tally, o *outcome) {
 	switch {
+	case o.result == resultNotCalled:
+		return
 	case o.result == resultUnavailable:
 		t.unavailable = cmp.Or(t.unavailable, o.change.err)
-	case o.result != resultNotCalled:
+	default:
 		t.answered = true
 	}
 	if o.change.state == refused {
-		t.refused = cmp.Or(t.refused, fmt.Sprintf("row %d: %s", o.row.Seq, o.change.err))
-		t.aside++
+		r.Log.Warn("a row is set aside; see wakecall relay list", "seq", o.row.Seq, "error", o.change.err)
 	}
+	op := o.row.Op
+	if !slices.Contains([]string{opPush, opChange, opDelete, opCancelGroup}, op) {
+		op = "unknown" // a service may write anything
+	}
+	r.metrics.rows.WithLabelValues(op, o.result).Inc()
 }
 
 // settle is Table.settle, repeated until the claim has run out: the database may be restarting. Then other relays

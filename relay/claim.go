@@ -70,8 +70,7 @@ func (c *claim) left() time.Duration { return time.Until(c.end) }
 
 // rules of a claim.
 type rules struct {
-	rows  int   // at most
-	bytes int64 // of bodies, at most, but always one row
+	rows  int // at most
 	lasts time.Duration
 	skip  bool // rows that are set aside hold up no others
 }
@@ -136,7 +135,7 @@ func (t *Table) candidates(ctx context.Context, tx *sql.Tx, by rules) (seqs []in
 			clause += same + "'refused' AND e.seq < c.seq)"
 		}
 	}
-	bytes := by.bytes
+	bytes := int64(bytesOfClaim)
 	for _, due := range []string{again, first} {
 		rows, err := tx.QueryContext(ctx, t.sql("SELECT c.seq, COALESCE(LENGTH(c.body), 0) FROM @table c WHERE "+due+clause+
 			" ORDER BY c.seq LIMIT ?"+t.dialect.skip), by.rows-len(seqs))

@@ -43,15 +43,3 @@ func (m *metrics) setState(s State) {
 	m.waiting.Set(float64(s.Waiting))
 	m.refused.Set(float64(s.SetAside))
 }
-
-var knownOps = map[string]bool{opPush: true, opChange: true, opDelete: true, opCancelGroup: true}
-
-func (m *metrics) count(o *outcome) {
-	op := o.row.Op
-	if !knownOps[op] {
-		op = "unknown" // a service may write anything
-	}
-	if o.result != resultNotCalled {
-		m.rows.WithLabelValues(op, o.result).Inc()
-	}
-}

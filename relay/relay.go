@@ -80,7 +80,7 @@ func (r *Relay) Run(ctx context.Context) error {
 
 // round carries the rows of one claim, and returns how long to wait before the next.
 func (r *Relay) round(ctx context.Context) (time.Duration, error) {
-	by := rules{rows: r.Rows, bytes: bytesOfClaim, lasts: r.Claim, skip: r.SkipSetAside}
+	by := rules{rows: r.Rows, lasts: r.Claim, skip: r.SkipSetAside}
 	if r.failed > 0 {
 		by.rows = 1 // to see whether calls are answered again
 	}
@@ -93,7 +93,9 @@ func (r *Relay) round(ctx context.Context) (time.Duration, error) {
 	}
 	t, err := r.carry(ctx, c)
 	r.metrics.problem.Store(t.unavailable)
-	r.tell(t)
+	if t.unavailable != "" {
+		r.Log.Warn("rows were not accepted; retrying", "error", t.unavailable)
+	}
 	if t.answered || err != nil {
 		r.failed = 0
 		return 0, err
@@ -103,14 +105,4 @@ func (r *Relay) round(ctx context.Context) (time.Duration, error) {
 	}
 	r.failed++
 	return min(100*time.Millisecond<<min(r.failed, 10), longestPause), nil
-}
-
-// tell logs what went wrong in a round.
-func (r *Relay) tell(t tally) {
-	if t.aside > 0 {
-		r.Log.Warn("rows are set aside; see wakecall relay list", "rows", t.aside, "error", t.refused)
-	}
-	if t.unavailable != "" {
-		r.Log.Warn("rows were not accepted; retrying", "error", t.unavailable)
-	}
 }

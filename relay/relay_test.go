@@ -221,7 +221,7 @@ func TestAClaimRunsOut(t *testing.T) {
 		a, table := newAPI(t), openTable(t, dsn)
 		seq := table.insert(t, row{"op": "push", "topic": "a", "job_id": "x"})
 		later := table.insert(t, row{"op": "delete", "topic": "a", "job_id": "x"})
-		by := rules{rows: 1, bytes: 1 << 20, lasts: 300 * time.Millisecond}
+		by := rules{rows: 1, lasts: 300 * time.Millisecond}
 		old, err := table.claim(t.Context(), "old", by)
 		if err != nil || len(old.rows) != 1 || old.rows[0].Seq != seq {
 			t.Fatalf("claimed %+v, %v", old, err)
@@ -284,7 +284,7 @@ func TestClaimsOfSeveralRelays(t *testing.T) {
 		var mu sync.Mutex
 		held, last, settled := map[string]string{}, map[string]int64{}, 0
 		one := func(id string, table *Table) error {
-			c, err := table.claim(t.Context(), id, rules{rows: 1 + rand.IntN(30), bytes: 1 << 20, lasts: time.Minute})
+			c, err := table.claim(t.Context(), id, rules{rows: 1 + rand.IntN(30), lasts: time.Minute})
 			if err != nil { // on a busy machine, it may be committed
 				wait.For(t, "the rows to be given back", func() bool {
 					_, err := table.db.Exec(table.sql("UPDATE @table SET "+free+" WHERE claimed_by = ?"), id)
@@ -382,7 +382,7 @@ func TestALostSettleRepeatsTheLastRow(t *testing.T) {
 			}
 			return 0
 		}
-		c, err := first.Table.claim(t.Context(), "first", rules{rows: 9, bytes: 1 << 20, lasts: 2 * time.Second})
+		c, err := first.Table.claim(t.Context(), "first", rules{rows: 9, lasts: 2 * time.Second})
 		if err != nil || len(c.rows) != 6 {
 			t.Fatalf("claimed %+v, %v", c, err)
 		}
@@ -420,7 +420,7 @@ func TestAServerThatHangs(t *testing.T) {
 		r := newRelay(t, dsn, a, func(o *Options) {
 			o.Claim, o.CallTimeout, o.Pause = 2*time.Second, 100*time.Millisecond, time.Millisecond
 		})
-		c, err := r.Table.claim(t.Context(), "first", rules{rows: 50, bytes: 1 << 20, lasts: 2 * time.Second})
+		c, err := r.Table.claim(t.Context(), "first", rules{rows: 50, lasts: 2 * time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,7 +3,6 @@ package relay
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -12,8 +11,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-
-	"github.com/wakecall/wakecall/client"
 )
 
 const watchEvery = 5 * time.Second
@@ -46,18 +43,12 @@ func (r *Relay) watch(ctx context.Context) {
 	}
 }
 
-// report tells Wakecall about the table, for the alert. A server that knows no relays is not told.
+// report tells Wakecall about the table, for the alert.
 func (r *Relay) report(ctx context.Context, s State) error {
 	body, _ := json.Marshal(map[string]any{ // it cannot fail
 		"oldest_ms": s.OldestMS, "waiting": s.Waiting, "set_aside": s.SetAside, "error": clip(r.problem()),
 	})
-	ctx, cancel := context.WithTimeout(ctx, r.CallTimeout)
-	defer cancel()
-	err := r.Client.Do(ctx, http.MethodPut, "/v1/relays/"+r.Name, body, nil)
-	if e, ok := errors.AsType[*client.Error](err); ok && e.Status == http.StatusNotFound {
-		return nil
-	}
-	return err
+	return r.send(ctx, http.MethodPut, "/v1/relays/"+r.Name, body, nil)
 }
 
 // withdraw deletes the report of a table without rows, so that the end of its last relay is no alert. Another relay of
