@@ -104,7 +104,7 @@ func (r *Relay) call(ctx context.Context, c *claim, wave []Row) []outcome {
 	outcomes := make([]outcome, len(wave))
 	var calls errgroup.Group
 	calls.SetLimit(concurrency)
-	var pushes []member
+	var pushes []*outcome
 	for i := range wave {
 		o := &outcomes[i]
 		o.row, o.change.state = &wave[i], waiting
@@ -113,7 +113,8 @@ func (r *Relay) call(ctx context.Context, c *claim, wave []Row) []outcome {
 		case err != nil:
 			o.result, o.change = resultRefused, r.refusal(o.row, err)
 		case o.row.Op == opPush:
-			pushes = append(pushes, member{o, req.body})
+			o.body = req.body
+			pushes = append(pushes, o)
 		default:
 			calls.Go(func() error {
 				if r.mayCall(ctx, c) {
@@ -142,12 +143,6 @@ func (r *Relay) send(ctx context.Context, method, path string, body []byte, out 
 	return r.Client.Do(ctx, method, path, body, out)
 }
 
-// member is a push in a batch.
-type member struct {
-	*outcome
-	body []byte
-}
-
 type batchAnswer struct {
 	Results []struct {
 		State string
@@ -157,36 +152,36 @@ type batchAnswer struct {
 
 // push pushes a batch. When the server refuses it as a whole, the halves are pushed: it is too large for that server, or
 // one member is the cause.
-func (r *Relay) push(ctx context.Context, c *claim, members []member) {
+func (r *Relay) push(ctx context.Context, c *claim, pushes []*outcome) {
 	if !r.mayCall(ctx, c) {
 		return
 	}
-	bodies := make([][]byte, len(members))
-	for i := range members {
-		bodies[i] = members[i].body
+	bodies := make([][]byte, len(pushes))
+	for i, o := range pushes {
+		bodies[i] = o.body
 	}
 	batch := slices.Concat([]byte(`{"jobs":[`), bytes.Join(bodies, []byte{','}), []byte("]}"))
 	var answer batchAnswer
 	err := r.send(ctx, http.MethodPost, "/v1/jobs", batch, &answer)
-	if e, ok := errors.AsType[*client.Error](err); ok && isMalformed(e) && len(members) > 1 {
-		r.push(ctx, c, members[:len(members)/2])
-		r.push(ctx, c, members[len(members)/2:])
+	if e, ok := errors.AsType[*client.Error](err); ok && isMalformed(e) && len(pushes) > 1 {
+		r.push(ctx, c, pushes[:len(pushes)/2])
+		r.push(ctx, c, pushes[len(pushes)/2:])
 		return
 	}
-	if err == nil && len(answer.Results) != len(members) {
-		err = fmt.Errorf("%d results for %d pushes", len(answer.Results), len(members))
+	if err == nil && len(answer.Results) != len(pushes) {
+		err = fmt.Errorf("%d results for %d pushes", len(answer.Results), len(pushes))
 	}
 	if e, ok := errors.AsType[*client.Error](err); ok && e.Status == http.StatusForbidden {
 		err = fmt.Errorf("the token has no right to push: %w", errors.New(e.Error())) // no row can be carried
 	}
-	for i, m := range members {
+	for i, o := range pushes {
 		err := err
 		if err == nil && answer.Results[i].Error != nil {
 			err = answer.Results[i].Error
 		} else if err == nil && answer.Results[i].State == "spooled" { // a change or cancel would not find it yet
 			err = errors.New("no shard is up")
 		}
-		r.judge(m.outcome, err)
+		r.judge(o, err)
 	}
 }
 

@@ -3,7 +3,6 @@ package relay
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -139,19 +138,14 @@ func (t *Table) candidates(ctx context.Context, tx *sql.Tx, by rules) (seqs []in
 	for _, due := range []string{again, first} {
 		rows, err := tx.QueryContext(ctx, t.sql("SELECT c.seq, COALESCE(LENGTH(c.body), 0) FROM @table c WHERE "+due+clause+
 			" ORDER BY c.seq LIMIT ?"+t.dialect.skip), by.rows-len(seqs))
-		if err != nil {
-			return nil, err
-		}
-		for rows.Next() && (bytes > 0 || len(seqs) == 0) {
+		if err := scanEach(rows, err, func(scan scanner) error {
 			var seq, size int64
-			if err := rows.Scan(&seq, &size); err != nil {
-				return nil, errors.Join(err, rows.Close())
-			}
+			err := scan(&seq, &size)
 			if bytes -= size; bytes >= 0 || len(seqs) == 0 {
 				seqs = append(seqs, seq)
 			}
-		}
-		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+			return err
+		}); err != nil {
 			return nil, err
 		}
 	}
@@ -210,17 +204,12 @@ func (t *Table) before(ctx context.Context, tx *sql.Tx, rows []Row, skip bool) (
 		list, err := tx.QueryContext(ctx, t.sql("SELECT "+column+", MIN(seq) FROM @table WHERE "+column+" IN ("+marks+
 			") AND state IN ("+states+") AND seq <= ? AND seq NOT IN (@seqs) GROUP BY "+column, seqs...),
 			append(values, seqs[len(seqs)-1])...)
-		if err != nil {
-			return nil, err
-		}
-		for list.Next() {
+		if err := scanEach(list, err, func(scan scanner) error {
 			value, seq := "", int64(0)
-			if err := list.Scan(&value, &seq); err != nil {
-				return nil, errors.Join(err, list.Close())
-			}
+			err := scan(&value, &seq)
 			h.add(column+" "+value, seq)
-		}
-		if err := errors.Join(list.Err(), list.Close()); err != nil {
+			return err
+		}); err != nil {
 			return nil, err
 		}
 	}
@@ -242,16 +231,11 @@ type source interface {
 
 func (t *Table) rows(ctx context.Context, from source, where string, seqs []int64, args ...any) (list []Row, err error) {
 	rows, err := from.QueryContext(ctx, t.sql("SELECT "+columns+" FROM @table "+where, seqs...), args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err = scanEach(rows, err, func(scan scanner) error {
 		var r Row
-		if err := rows.Scan(r.fields()...); err != nil {
-			return nil, err
-		}
+		err := scan(r.fields()...)
 		list = append(list, r)
-	}
-	return list, rows.Err()
+		return err
+	})
+	return list, err
 }

@@ -29,26 +29,20 @@ const databaseTimeout = 4 * time.Second
 
 // dialect is what differs between the databases.
 type dialect struct {
-	name      string
-	clock     string // the database's time, in Unix milliseconds
-	skip      string // the end of a SELECT that locks its rows and passes over those that others have locked
-	isolation sql.IsolationLevel
+	name  string
+	clock string // the database's time, in Unix milliseconds
+	skip  string // the end of a SELECT that locks its rows and passes over those that others have locked
 }
 
-// With READ COMMITTED, each statement sees what was committed before it. Transactions of SQLite are immediate: one
-// writer at a time.
+// Transactions of SQLite are immediate: one writer at a time.
 var (
 	mysql = &dialect{
 		ddl.MySQL, "(UNIX_TIMESTAMP() * 1000 + MICROSECOND(NOW(3)) DIV 1000)", " FOR UPDATE SKIP LOCKED",
-		sql.LevelReadCommitted,
 	}
 	postgres = &dialect{
 		ddl.Postgres, "CAST(FLOOR(EXTRACT(EPOCH FROM clock_timestamp()) * 1000) AS BIGINT)", " FOR UPDATE SKIP LOCKED",
-		sql.LevelReadCommitted,
 	}
-	sqlite = &dialect{
-		ddl.SQLite, "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)", "", sql.LevelDefault,
-	}
+	sqlite = &dialect{ddl.SQLite, "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)", ""}
 )
 
 // noTable are the databases' errors about a table that is missing.
@@ -155,11 +149,11 @@ func (t *Table) String() string { return t.dsn + " " + t.name }
 // Name identifies the table among those of an installation's relays, whatever the database's host.
 func (t *Table) Name() string { return t.database + "." + t.name }
 
-// do runs an operation in a transaction, bounded by databaseTimeout.
+// do runs an operation in a transaction, bounded by databaseTimeout. Each statement sees what was committed before it.
 func (t *Table) do(ctx context.Context, operation func(ctx context.Context, tx *sql.Tx) error) error {
 	ctx, cancel := context.WithTimeout(ctx, databaseTimeout)
 	defer cancel()
-	tx, err := t.db.BeginTx(ctx, &sql.TxOptions{Isolation: t.dialect.isolation})
+	tx, err := t.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		return t.explain(err)
 	}
@@ -168,6 +162,22 @@ func (t *Table) do(ctx context.Context, operation func(ctx context.Context, tx *
 		return t.explain(err)
 	}
 	return t.explain(tx.Commit())
+}
+
+type scanner func(into ...any) error
+
+// scanEach reads the rows that a query has returned.
+func scanEach(rows *sql.Rows, err error, read func(scan scanner) error) error {
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := read(rows.Scan); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
 }
 
 // explain names the table in an error, and the way out if it is missing.

@@ -19,6 +19,7 @@ const (
 // outcome is what became of a row.
 type outcome struct {
 	row    *Row
+	body   []byte // of a push
 	result string
 	change change
 }

@@ -161,8 +161,21 @@ func (p *program) relay(cmd *cobra.Command, f relayFlags) (err error) {
 		return err
 	}
 	defer c.Close()
-	f.Table, f.Client, f.SkipSetAside = t, c, f.poison == "skip"
-	return p.runRelay(cmd.Context(), cfg, f)
+	p.signals.outliveLog()
+	p.lasts()
+	f.Table, f.Client, f.SkipSetAside, f.Log = t, c, f.poison == "skip", log.New(cfg, p.err, "relay")
+	r := relay.New(f.Options)
+	if f.metrics != "" {
+		l, err := net.Listen("tcp", f.metrics)
+		if err != nil {
+			return fmt.Errorf("--metrics: %w", err)
+		}
+		defer r.Serve(l)()
+	}
+	f.Log.Info("started", "version", version, "outbox", t.String(), "server", c.URL())
+	err = r.Run(cmd.Context())
+	f.Log.Info("stopped")
+	return err
 }
 
 // checkRelayTopics requires topics with the token that has all rights on them.
@@ -182,24 +195,6 @@ func (p *program) checkRelayTopics(cfg *conf.Config, f relayFlags) error {
 			"relay --rights push --topics 'shop.*'` and set --token-file", setup.TokenFile(cfg))
 	}
 	return nil
-}
-
-func (p *program) runRelay(ctx context.Context, cfg *conf.Config, f relayFlags) error {
-	p.signals.outliveLog()
-	p.lasts()
-	f.Log = log.New(cfg, p.err, "relay")
-	r := relay.New(f.Options)
-	if f.metrics != "" {
-		l, err := net.Listen("tcp", f.metrics)
-		if err != nil {
-			return fmt.Errorf("--metrics: %w", err)
-		}
-		defer r.Serve(l)()
-	}
-	f.Log.Info("started", "version", version, "outbox", f.Table.String(), "server", f.Client.URL())
-	err := r.Run(ctx)
-	f.Log.Info("stopped")
-	return err
 }
 
 func (p *program) relayDDLCommand() *cobra.Command {
