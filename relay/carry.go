@@ -26,10 +26,8 @@ func (r *Relay) carry(ctx context.Context, c *claim) (t tally, err error) {
 		for i := range outcomes {
 			o := &outcomes[i]
 			r.note(&t, o)
-			for _, name := range o.row.names() {
-				if o.change.state != gone {
-					notDone.add(name, o.row.Seq)
-				}
+			if o.change.state != gone {
+				notDone.add(o.row)
 			}
 		}
 		ready, held := notDone.split(later)
@@ -68,6 +66,7 @@ type tally struct {
 	unavailable string // the first error of the others
 }
 
+// note counts what became of a row, and logs it when it is set aside.
 func (r *Relay) note(t *tally, o *outcome) {
 	switch {
 	case o.result == resultNotCalled:
@@ -163,16 +162,16 @@ func (r *Relay) push(ctx context.Context, c *claim, pushes []*outcome) {
 	batch := slices.Concat([]byte(`{"jobs":[`), bytes.Join(bodies, []byte{','}), []byte("]}"))
 	var answer batchAnswer
 	err := r.send(ctx, http.MethodPost, "/v1/jobs", batch, &answer)
-	if e, ok := errors.AsType[*client.Error](err); ok && isMalformed(e) && len(pushes) > 1 {
+	switch status := refusalOf(err).Status; {
+	case (status == http.StatusBadRequest || status == http.StatusUnprocessableEntity ||
+		status == http.StatusRequestEntityTooLarge) && len(pushes) > 1:
 		r.push(ctx, c, pushes[:len(pushes)/2])
 		r.push(ctx, c, pushes[len(pushes)/2:])
 		return
-	}
-	if err == nil && len(answer.Results) != len(pushes) {
+	case status == http.StatusForbidden: // no row can be carried
+		err = fmt.Errorf("the token has no right to push: %w", errors.New(err.Error()))
+	case err == nil && len(answer.Results) != len(pushes):
 		err = fmt.Errorf("%d results for %d pushes", len(answer.Results), len(pushes))
-	}
-	if e, ok := errors.AsType[*client.Error](err); ok && e.Status == http.StatusForbidden {
-		err = fmt.Errorf("the token has no right to push: %w", errors.New(e.Error())) // no row can be carried
 	}
 	for i, o := range pushes {
 		err := err
@@ -185,22 +184,19 @@ func (r *Relay) push(ctx context.Context, c *claim, pushes []*outcome) {
 	}
 }
 
-func isMalformed(e *client.Error) bool {
-	return e.Status == http.StatusBadRequest || e.Status == http.StatusUnprocessableEntity ||
-		e.Status == http.StatusRequestEntityTooLarge
+// refusalOf returns the server's answer in an error, or an empty one.
+func refusalOf(err error) *client.Error {
+	if e, ok := errors.AsType[*client.Error](err); ok {
+		return e
+	}
+	return &client.Error{}
 }
 
 // judge says what the answer to a row's call means.
 func (r *Relay) judge(o *outcome, err error) {
-	if err == nil {
+	switch e := refusalOf(err); {
+	case err == nil:
 		o.result, o.change.state = resultDone, gone
-		return
-	}
-	e, ok := errors.AsType[*client.Error](err)
-	if !ok {
-		e = &client.Error{}
-	}
-	switch {
 	case e.Status == http.StatusNotFound && o.row.Op != opPush:
 		o.result, o.change.state = resultMissing, gone
 	case e.Code == client.CodeGroupClosed:

@@ -155,9 +155,11 @@ func (t *Table) candidates(ctx context.Context, tx *sql.Tx, by rules) (seqs []in
 // holes has, by name, the first row that holds up the later ones.
 type holes map[string]int64
 
-func (h holes) add(name string, seq int64) {
-	if at, known := h[name]; !known || seq < at {
-		h[name] = seq
+func (h holes) add(r *Row) {
+	for _, name := range r.names() {
+		if at, known := h[name]; !known || r.Seq < at {
+			h[name] = r.Seq
+		}
 	}
 }
 
@@ -173,9 +175,7 @@ func (h holes) split(rows []Row) (ready, held []Row) {
 			continue
 		}
 		held = append(held, r)
-		for _, name := range r.names() {
-			h.add(name, r.Seq)
-		}
+		h.add(&r)
 	}
 	return ready, held
 }
@@ -207,7 +207,7 @@ func (t *Table) before(ctx context.Context, tx *sql.Tx, rows []Row, skip bool) (
 		if err := scanEach(list, err, func(scan scanner) error {
 			value, seq := "", int64(0)
 			err := scan(&value, &seq)
-			h.add(column+" "+value, seq)
+			h[column+" "+value] = seq
 			return err
 		}); err != nil {
 			return nil, err
