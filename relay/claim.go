@@ -127,9 +127,10 @@ func (t *Table) anything(ctx context.Context) (found bool, err error) {
 func (t *Table) candidates(ctx context.Context, tx *sql.Tx, by rules) (seqs []int64, err error) {
 	clause := ""
 	for _, column := range []string{"ordered_by", "job"} {
-		// With IN (…), MariaDB would read all rows of a key for each row.
+		// For each row, this reads an index by key. With IN (…), MariaDB would read all rows of a key, and with
+		// next_attempt_at in place of claimed_until, SQLite all claimed rows.
 		same := " AND NOT EXISTS (SELECT 1 FROM @table e WHERE e." + column + " = c." + column + " AND e.state = "
-		clause += same + "'claimed' AND e.next_attempt_at > @now)" + same + "'retrying' AND e.seq < c.seq)"
+		clause += same + "'claimed' AND e.claimed_until > @now)" + same + "'retrying' AND e.seq < c.seq)"
 		if !by.skip {
 			clause += same + "'refused' AND e.seq < c.seq)"
 		}
