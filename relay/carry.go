@@ -149,8 +149,8 @@ type batchAnswer struct {
 	}
 }
 
-// push pushes a batch. When the server refuses it as a whole, the halves are pushed: it is too large for that server, or
-// one member is the cause.
+// push pushes a batch. When the server refuses it as a whole, the halves are pushed: it is too large for that server,
+// or one member is the cause.
 func (r *Relay) push(ctx context.Context, c *claim, pushes []*outcome) {
 	if !r.mayCall(ctx, c) {
 		return

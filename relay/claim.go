@@ -230,7 +230,9 @@ type source interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-func (t *Table) rows(ctx context.Context, from source, where string, seqs []int64, args ...any) (list []Row, err error) {
+func (t *Table) rows(
+	ctx context.Context, from source, where string, seqs []int64, args ...any,
+) (list []Row, err error) {
 	rows, err := from.QueryContext(ctx, t.sql("SELECT "+columns+" FROM @table "+where, seqs...), args...)
 	err = scanEach(rows, err, func(scan scanner) error {
 		var r Row
