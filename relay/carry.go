@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -16,85 +17,80 @@ import (
 
 // carry calls the API for the rows of a claim, in waves: no two rows of a wave have a name in common, and a wave is
 // settled before the next begins. So at most one row of a key has been carried and is still there, and repeating it
-// changes nothing that a later row has done.
+// changes nothing that a later row has done. The rows behind one that is not done are given back.
 func (r *Relay) carry(ctx context.Context, c *claim) (t tally, err error) {
-	held := map[string]bool{} // names of rows that are not done
+	notDone := holes{}
 	for len(c.rows) > 0 {
-		wave, later, outcomes := nextWave(c.rows, held)
-		if len(wave) > 0 && ctx.Err() == nil && c.left() < r.Claim/2 {
-			if err := r.Table.extend(context.WithoutCancel(ctx), c, r.Claim); err != nil {
-				return t, err // its rows are another relay's, or will be
+		wave, later := nextWave(c.rows)
+		outcomes := r.call(ctx, c, wave)
+		for i := range outcomes {
+			o := &outcomes[i]
+			r.note(&t, o)
+			if o.change.state != gone {
+				notDone.add(o.row)
 			}
 		}
-		outcomes = append(outcomes, r.call(ctx, c, wave)...)
+		ready, held := notDone.split(later)
+		for i := range held {
+			outcomes = append(outcomes, outcome{row: &held[i], change: change{state: waiting}})
+		}
 		if err := r.settle(ctx, c, outcomes); err != nil {
 			return t, err
 		}
-		for i := range outcomes {
-			o := &outcomes[i]
-			r.metrics.count(o)
-			t.add(o, r.Attempts)
-			for _, name := range o.row.names() {
-				held[name] = held[name] || !o.isDone()
-			}
-		}
-		c.rows = later
+		c.rows = ready
 	}
 	return t, nil
 }
 
+// nextWave splits rows, in the order of seq, into those to call now and those for later.
+func nextWave(rows []Row) (wave, later []Row) {
+	used := map[string]bool{}
+	for i := range rows {
+		isUsed := false
+		for _, name := range rows[i].names() {
+			isUsed = isUsed || used[name]
+			used[name] = true
+		}
+		if isUsed {
+			later = append(later, rows[i])
+		} else {
+			wave = append(wave, rows[i])
+		}
+	}
+	return wave, later
+}
+
 // tally sums up a round.
 type tally struct {
-	answered    bool          // a call was answered for its row
-	asked       time.Duration // the longest pause that the server asked for
-	unavailable string        // the first error of each kind
-	refused     string
-	aside       int // rows that were set aside
+	answered    bool   // a call was answered for its row
+	unavailable string // the first error of the others
 }
 
-func (t *tally) add(o *outcome, attempts int) {
-	t.asked = max(t.asked, o.pause)
-	t.answered = t.answered || o.isDone() || o.result == resultRefused
-	if o.result == resultUnavailable {
-		t.unavailable = cmp.Or(t.unavailable, o.err)
+// note counts what became of a row, and logs it when it is set aside.
+func (r *Relay) note(t *tally, o *outcome) {
+	switch {
+	case o.result == resultNotCalled:
+		return
+	case o.result == resultUnavailable:
+		t.unavailable = cmp.Or(t.unavailable, o.change.err)
+	default:
+		t.answered = true
 	}
-	if o.changeOf(attempts, 0).state == refused && !o.isDone() {
-		t.refused = cmp.Or(t.refused, fmt.Sprintf("row %d: %s", o.row.Seq, o.err))
-		t.aside++
+	if o.change.state == refused {
+		r.Log.Warn("a row is set aside; see wakecall relay list", "seq", o.row.Seq, "error", o.change.err)
 	}
-}
-
-// nextWave splits rows, in the order of seq, into those to call now, those for later, and those that are held up.
-func nextWave(rows []Row, held map[string]bool) (wave, later []Row, heldUp []outcome) {
-	used, blocked := map[string]bool{}, map[string]bool{}
-	for i := range rows {
-		row := rows[i]
-		isHeld, isUsed := false, false
-		for _, name := range row.names() {
-			isHeld = isHeld || held[name] || blocked[name]
-			isUsed = isUsed || used[name]
-		}
-		for _, name := range row.names() {
-			used[name] = true
-			blocked[name] = blocked[name] || isHeld
-		}
-		switch {
-		case isHeld:
-			heldUp = append(heldUp, outcome{row: &rows[i]})
-		case isUsed:
-			later = append(later, row)
-		default:
-			wave = append(wave, row)
-		}
+	op := o.row.Op
+	if !slices.Contains([]string{opPush, opChange, opDelete, opCancelGroup}, op) {
+		op = "unknown" // a service may write anything
 	}
-	return wave, later, heldUp
+	r.metrics.rows.WithLabelValues(op, o.result).Inc()
 }
 
 // settle is Table.settle, repeated until the claim has run out: the database may be restarting. Then other relays
 // repeat its rows.
 func (r *Relay) settle(ctx context.Context, c *claim, outcomes []outcome) error {
 	for {
-		err := r.Table.settle(context.WithoutCancel(ctx), c, outcomes, r.Attempts, r.Pause)
+		err := r.Table.settle(context.WithoutCancel(ctx), c.id, outcomes)
 		if err == nil || c.left() < margin {
 			return err
 		}
@@ -102,46 +98,34 @@ func (r *Relay) settle(ctx context.Context, c *claim, outcomes []outcome) error 
 	}
 }
 
-const (
-	batchRows  = 500
-	batchBytes = 4 << 20
-)
-
-// call calls the API for the rows of a wave: pushes in batches, the others one by one.
+// call calls the API for the rows of a wave: the pushes in a batch, the others one by one.
 func (r *Relay) call(ctx context.Context, c *claim, wave []Row) []outcome {
 	outcomes := make([]outcome, len(wave))
 	var calls errgroup.Group
 	calls.SetLimit(concurrency)
-	var batch []member
-	size := 0
-	flush := func() {
-		if members := batch; len(members) > 0 {
-			calls.Go(func() error { r.push(ctx, c, members); return nil })
-		}
-		batch, size = nil, 0
-	}
+	var pushes []*outcome
 	for i := range wave {
 		o := &outcomes[i]
-		o.row = &wave[i]
+		o.row, o.change.state = &wave[i], waiting
 		req, err := o.row.request(r.Table.Name(), r.Topics)
 		switch {
 		case err != nil:
-			o.result, o.err, o.aside = resultRefused, err.Error(), errors.Is(err, errTopic)
-		case req.isPush:
-			if len(batch) == batchRows || size+len(req.body) > batchBytes {
-				flush()
-			}
-			batch, size = append(batch, member{o, req.body}), size+len(req.body)
+			o.result, o.change = resultRefused, r.refusal(o.row, err)
+		case o.row.Op == opPush:
+			o.body = req.body
+			pushes = append(pushes, o)
 		default:
 			calls.Go(func() error {
 				if r.mayCall(ctx, c) {
-					o.judge(r.send(ctx, req.method, req.path, req.body, nil))
+					r.judge(o, r.send(ctx, req.method, req.path, req.body, nil))
 				}
 				return nil
 			})
 		}
 	}
-	flush()
+	if len(pushes) > 0 {
+		r.push(ctx, c, pushes)
+	}
 	_ = calls.Wait() // the calls return no errors
 	return outcomes
 }
@@ -158,94 +142,80 @@ func (r *Relay) send(ctx context.Context, method, path string, body []byte, out 
 	return r.Client.Do(ctx, method, path, body, out)
 }
 
-// member is a push in a batch.
-type member struct {
-	*outcome
-	body []byte
-}
-
 type batchAnswer struct {
 	Results []struct {
-		State string `json:"state"`
-		Error *struct {
-			Status int    `json:"status"`
-			Code   string `json:"code"`
-			Detail string `json:"detail"`
-			Field  string `json:"field"`
-		} `json:"error"`
-	} `json:"results"`
+		State string
+		Error *client.Error
+	}
 }
 
-// push pushes a batch. When the server refuses it as a whole, the halves are pushed: one member is the cause.
-func (r *Relay) push(ctx context.Context, c *claim, members []member) {
+// push pushes a batch. When the server refuses it as a whole, the halves are pushed: it is too large for that server,
+// or one member is the cause.
+func (r *Relay) push(ctx context.Context, c *claim, pushes []*outcome) {
 	if !r.mayCall(ctx, c) {
 		return
 	}
+	bodies := make([][]byte, len(pushes))
+	for i, o := range pushes {
+		bodies[i] = o.body
+	}
+	batch := slices.Concat([]byte(`{"jobs":[`), bytes.Join(bodies, []byte{','}), []byte("]}"))
 	var answer batchAnswer
-	err := r.send(ctx, http.MethodPost, "/v1/jobs", batchOf(members), &answer)
-	if e, ok := errors.AsType[*client.Error](err); ok && isMalformed(e) && len(members) > 1 {
-		r.push(ctx, c, members[:len(members)/2])
-		r.push(ctx, c, members[len(members)/2:])
+	err := r.send(ctx, http.MethodPost, "/v1/jobs", batch, &answer)
+	switch status := refusalOf(err).Status; {
+	case (status == http.StatusBadRequest || status == http.StatusUnprocessableEntity ||
+		status == http.StatusRequestEntityTooLarge) && len(pushes) > 1:
+		r.push(ctx, c, pushes[:len(pushes)/2])
+		r.push(ctx, c, pushes[len(pushes)/2:])
 		return
+	case status == http.StatusForbidden: // no row can be carried
+		err = fmt.Errorf("the token has no right to push: %w", errors.New(err.Error()))
+	case err == nil && len(answer.Results) != len(pushes):
+		err = fmt.Errorf("%d results for %d pushes", len(answer.Results), len(pushes))
 	}
-	if err == nil && len(answer.Results) != len(members) {
-		err = fmt.Errorf("%d results for %d pushes", len(answer.Results), len(members))
-	}
-	if e, ok := errors.AsType[*client.Error](err); ok && e.Status == http.StatusForbidden {
-		err = fmt.Errorf("the token has no right to push: %w", errors.New(e.Error())) // no row can be carried
-	}
-	for i, m := range members {
-		switch {
-		case err != nil:
-			m.judge(err)
-		case answer.Results[i].Error != nil:
-			e := answer.Results[i].Error
-			m.judge(&client.Error{Status: e.Status, Code: e.Code, Detail: e.Detail, Field: e.Field})
-		case answer.Results[i].State == "spooled": // a change or cancel would not find it yet
-			m.result, m.err = resultUnavailable, "no shard is up"
-		default:
-			m.result = resultDone
+	for i, o := range pushes {
+		err := err
+		if err == nil && answer.Results[i].Error != nil {
+			err = answer.Results[i].Error
+		} else if err == nil && answer.Results[i].State == "spooled" { // a change or cancel would not find it yet
+			err = errors.New("no shard is up")
 		}
+		r.judge(o, err)
 	}
 }
 
-func isMalformed(e *client.Error) bool {
-	return e.Status == http.StatusBadRequest || e.Status == http.StatusUnprocessableEntity ||
-		e.Status == http.StatusRequestEntityTooLarge
-}
-
-func batchOf(members []member) []byte {
-	b := bytes.NewBufferString(`{"jobs":[`)
-	for i, m := range members {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.Write(m.body)
+// refusalOf returns the server's answer in an error, or an empty one.
+func refusalOf(err error) *client.Error {
+	if e, ok := errors.AsType[*client.Error](err); ok {
+		return e
 	}
-	b.WriteString("]}")
-	return b.Bytes()
+	return &client.Error{}
 }
 
 // judge says what the answer to a row's call means.
-func (o *outcome) judge(err error) {
-	if err == nil {
-		o.result = resultDone
-		return
-	}
-	o.result, o.err = resultUnavailable, err.Error()
-	e, ok := errors.AsType[*client.Error](err)
-	if !ok {
-		return
-	}
-	o.pause = e.RetryAfter
-	switch {
+func (r *Relay) judge(o *outcome, err error) {
+	switch e := refusalOf(err); {
+	case err == nil:
+		o.result, o.change.state = resultDone, gone
 	case e.Status == http.StatusNotFound && o.row.Op != opPush:
-		o.result = resultMissing
+		o.result, o.change.state = resultMissing, gone
 	case e.Code == client.CodeGroupClosed:
-		o.result = resultClosed
-	case e.Status == http.StatusUnauthorized, e.Status == http.StatusTooManyRequests:
-		// not about this row: it waits
-	case e.Status/100 == 4:
-		o.result, o.pause = resultRefused, 0
+		o.result, o.change.state = resultClosed, gone
+	case e.Status/100 == 4 && e.Status != http.StatusUnauthorized && e.Status != http.StatusTooManyRequests:
+		o.result, o.change = resultRefused, r.refusal(o.row, err)
+	default: // not about this row
+		o.result = resultUnavailable
+		o.change = change{state: retrying, err: err.Error(), pause: max(e.RetryAfter, r.Pause)}
 	}
+}
+
+// refusal counts a refusal. A row of a topic that is not allowed is set aside at once.
+func (r *Relay) refusal(row *Row, err error) change {
+	how := change{state: retrying, err: err.Error(), refusals: 1}
+	if row.Attempts+1 >= r.Attempts || errors.Is(err, errTopic) {
+		how.state = refused
+	} else {
+		how.pause = min(r.Pause<<min(row.Attempts, 10), time.Minute)
+	}
+	return how
 }

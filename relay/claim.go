@@ -3,7 +3,6 @@ package relay
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -46,10 +45,11 @@ func (r *Row) fields() []any {
 		&r.LastError, &r.job, &r.body, &r.dueAt, &r.delayMS, &r.priority, &r.options}
 }
 
-// names are what the row has in common with rows that must not be carried at the same time: its key and its job.
+// names are what the row has in common with rows that must not be carried at the same time: its key and its job, each
+// after its column.
 func (r *Row) names() (names []string) {
 	if r.OrderedBy != "" {
-		names = append(names, "key "+r.OrderedBy)
+		names = append(names, "ordered_by "+r.OrderedBy)
 	}
 	if r.job != "" {
 		names = append(names, "job "+r.job)
@@ -67,260 +67,178 @@ type claim struct {
 // left is how long the claim will last at least.
 func (c *claim) left() time.Duration { return time.Until(c.end) }
 
-func (c *claim) seqs() []int64 {
-	seqs := make([]int64, len(c.rows))
-	for i := range c.rows {
-		seqs[i] = c.rows[i].Seq
-	}
-	return seqs
-}
-
 // rules of a claim.
 type rules struct {
-	rows  int           // at most
-	bytes int64         // of bodies, at most, but always one row
-	lasts time.Duration // unless it is extended
-	skip  bool          // rows that are set aside hold up no others
+	rows  int // at most
+	lasts time.Duration
+	skip  bool // rows that are set aside hold up no others
 }
 
-// anything reports whether a claim might find rows, without locking any: an idle relay asks nothing else.
-func (t *Table) anything(ctx context.Context) (due, over bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, databaseTimeout)
-	defer cancel()
-	one := 0
-	ask := func(where string) (bool, error) {
-		err := t.db.QueryRowContext(ctx, t.sql("SELECT 1 FROM @table WHERE "+where+" LIMIT 1")).Scan(&one)
-		if err == sql.ErrNoRows {
-			return false, nil
-		}
-		return err == nil, t.explain(err)
-	}
-	if due, err = ask("state = 'waiting' AND next_attempt_at = 0"); err != nil {
-		return false, false, err
-	}
-	over, err = ask("state IN ('claimed', 'retrying') AND next_attempt_at <= @now")
-	return due, over, err
-}
-
-// giveBack makes rows wait again whose claims have run out, and those whose next attempt is due.
-func (t *Table) giveBack(ctx context.Context) error {
-	return t.do(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		rows, err := tx.QueryContext(ctx, t.sql("SELECT seq FROM @table WHERE state IN ('claimed', 'retrying') AND "+
-			"next_attempt_at <= @now LIMIT 1000"+t.dialect.skip))
-		if err != nil {
-			return err
-		}
-		seqs, err := numbers(rows)
-		if err != nil || len(seqs) == 0 {
-			return err
-		}
-		_, err = tx.ExecContext(ctx, t.sql("UPDATE @table SET "+free+" WHERE seq IN (@seqs)", seqs...))
-		return err
-	})
-}
+// Rows that may be claimed: those whose claim has run out or whose next attempt is due, and those that wait.
+const (
+	again = "c.state IN ('claimed', 'retrying') AND c.next_attempt_at <= @now"
+	first = "c.state = 'waiting' AND c.next_attempt_at = 0"
+)
 
 // free makes a row wait for any relay.
 const free = "state = 'waiting', claimed_by = '', claimed_until = 0, next_attempt_at = 0"
 
-func numbers(rows *sql.Rows) (list []int64, err error) {
-	defer rows.Close()
-	for rows.Next() {
-		var n int64
-		if err := rows.Scan(&n); err != nil {
-			return nil, err
-		}
-		list = append(list, n)
-	}
-	return list, rows.Err()
-}
-
 // claim claims rows whose earlier rows, by key and by job, are gone or in the same claim. It holds no lock when it
-// returns.
+// returns. An idle relay asks one question, which locks nothing.
 func (t *Table) claim(ctx context.Context, id string, by rules) (*claim, error) {
 	c := &claim{id: id, end: time.Now().Add(by.lasts)}
-	err := t.do(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		rows, err := t.candidates(ctx, tx, by)
-		if err != nil || len(rows) == 0 {
-			return err
-		}
-		if c.rows, err = t.unblocked(ctx, tx, rows, by); err != nil || len(c.rows) == 0 {
-			return err
-		}
-		_, err = tx.ExecContext(ctx, t.sql("UPDATE @table SET state = 'claimed', claimed_by = ?, "+
-			"claimed_until = @now + ?, next_attempt_at = @now + ? WHERE seq IN (@seqs)", c.seqs()...), id, by.lasts.Milliseconds(),
-			by.lasts.Milliseconds())
-		return err
-	})
-	if err != nil || len(c.rows) == 0 {
+	if found, err := t.anything(ctx); err != nil || !found {
 		return c, err
 	}
-	return c, t.read(ctx, c)
+	return c, t.do(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		seqs, err := t.candidates(ctx, tx, by)
+		if err != nil || len(seqs) == 0 {
+			return err
+		}
+		rows, err := t.rows(ctx, tx, "WHERE seq IN (@seqs) ORDER BY seq", seqs)
+		if err != nil {
+			return err
+		}
+		before, err := t.before(ctx, tx, rows, by.skip)
+		if err != nil {
+			return err
+		}
+		if c.rows, _ = before.split(rows); len(c.rows) == 0 {
+			return nil
+		}
+		_, err = tx.ExecContext(ctx, t.sql("UPDATE @table SET state = 'claimed', claimed_by = ?, "+
+			"claimed_until = @now + ?, next_attempt_at = @now + ? WHERE seq IN (@seqs)", seqsOf(c.rows)...), id,
+			by.lasts.Milliseconds(), by.lasts.Milliseconds())
+		return err
+	})
 }
 
-// candidates locks rows that wait, and that no row of another claim, or that is retried or set aside, holds up. This is
-// for speed: without it, the rows behind one that is set aside would be read before those of other keys. What counts is
-// unblocked.
-func (t *Table) candidates(ctx context.Context, tx *sql.Tx, by rules) (list []Row, err error) {
-	before := []string{retrying, refused}
-	if by.skip {
-		before = []string{retrying}
-	}
-	query := "SELECT c.seq, COALESCE(c.ordered_by, ''), COALESCE(c.job, ''), COALESCE(LENGTH(c.body), 0) " +
-		"FROM @table c WHERE c.state = 'waiting' AND c.next_attempt_at = 0"
-	none := func(name string) string {
-		same := " AND NOT EXISTS (SELECT 1 FROM @table e WHERE e." + name + " = c." + name
-		clause := same + " AND e.state = 'claimed')"
-		for _, state := range before { // with IN (…), MariaDB would read all rows of a key for each row
-			clause += same + " AND e.state = '" + state + "' AND e.seq < c.seq)"
-		}
-		return clause
-	}
-	query += none("ordered_by") + none("job")
-	rows, err := tx.QueryContext(ctx, t.sql(query+" ORDER BY c.seq LIMIT ?"+t.dialect.skip), by.rows)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	left := by.bytes
-	for rows.Next() {
-		var r Row
-		size := int64(0)
-		if err := rows.Scan(&r.Seq, &r.OrderedBy, &r.job, &size); err != nil {
-			return nil, err
-		}
-		if left -= size; left >= 0 || len(list) == 0 {
-			list = append(list, r)
-		}
-		if left < 0 {
-			break
-		}
-	}
-	return list, rows.Err()
+func (t *Table) anything(ctx context.Context) (found bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, databaseTimeout)
+	defer cancel()
+	const one = "EXISTS (SELECT 1 FROM @table c WHERE "
+	err = t.db.QueryRowContext(ctx, t.sql("SELECT "+one+first+") OR "+one+again+")")).Scan(&found)
+	return found, t.explain(err)
 }
 
-// unblocked returns the rows without those that are held up by a row that is not among them. It reads what was
-// committed before it, while the rows are locked. A row that another relay is claiming at the same time is seen here as
-// one that waits: it holds up the later ones.
-func (t *Table) unblocked(ctx context.Context, tx *sql.Tx, rows []Row, by rules) ([]Row, error) {
-	mine, last := map[int64]bool{}, rows[len(rows)-1].Seq
-	for i := range rows {
-		mine[rows[i].Seq] = true
+// candidates locks rows that may be claimed, and that no row of another claim, or that is retried or set aside, holds
+// up. This is for speed: without it, the rows behind one that is set aside would be read before those of other keys.
+// What counts is before, which reads what was committed when the rows are locked.
+func (t *Table) candidates(ctx context.Context, tx *sql.Tx, by rules) (seqs []int64, err error) {
+	clause := ""
+	for _, column := range []string{"ordered_by", "job"} {
+		// For each row, this reads an index by key. With IN (…), MariaDB would read all rows of a key, and with
+		// next_attempt_at in place of claimed_until, SQLite all claimed rows.
+		same := " AND NOT EXISTS (SELECT 1 FROM @table e WHERE e." + column + " = c." + column + " AND e.state = "
+		clause += same + "'claimed' AND e.claimed_until > @now)" + same + "'retrying' AND e.seq < c.seq)"
+		if !by.skip {
+			clause += same + "'refused' AND e.seq < c.seq)"
+		}
 	}
-	from := map[string]int64{} // by a row's name: the first row that is held up
-	for _, name := range []string{"ordered_by", "job"} {
-		if err := t.holes(ctx, tx, name, rows, last, by, func(seq int64, value, state string) {
-			switch {
-			case mine[seq]:
-				return
-			case state == claimed:
-				seq = 0
+	bytes := int64(bytesOfClaim)
+	for _, due := range []string{again, first} {
+		rows, err := tx.QueryContext(ctx, t.sql("SELECT c.seq, COALESCE(LENGTH(c.body), 0) FROM @table c WHERE "+due+clause+
+			" ORDER BY c.seq LIMIT ?"+t.dialect.skip), by.rows-len(seqs))
+		if err := scanEach(rows, err, func(scan scanner) error {
+			var seq, size int64
+			err := scan(&seq, &size)
+			if bytes -= size; bytes >= 0 || len(seqs) == 0 {
+				seqs = append(seqs, seq)
 			}
-			key := map[string]string{"ordered_by": "key ", "job": "job "}[name] + value
-			if at, known := from[key]; !known || seq < at {
-				from[key] = seq
-			}
+			return err
 		}); err != nil {
 			return nil, err
 		}
 	}
-	return slices.DeleteFunc(rows, func(r Row) bool {
-		held := slices.ContainsFunc(r.names(), func(name string) bool {
-			at, found := from[name]
-			return found && at < r.Seq
-		})
-		if held { // and so are the later rows of its names
-			for _, name := range r.names() {
-				if at, known := from[name]; !known || r.Seq < at {
-					from[name] = r.Seq
+	return seqs, nil
+}
+
+// holes has, by name, the first row that holds up the later ones.
+type holes map[string]int64
+
+func (h holes) add(r *Row) {
+	for _, name := range r.names() {
+		if at, known := h[name]; !known || r.Seq < at {
+			h[name] = r.Seq
+		}
+	}
+}
+
+// split separates rows, in the order of seq, from those that are held up. These hold up the later ones of their names.
+func (h holes) split(rows []Row) (ready, held []Row) {
+	for i := range rows {
+		r := rows[i]
+		if !slices.ContainsFunc(r.names(), func(name string) bool {
+			at, known := h[name]
+			return known && at < r.Seq
+		}) {
+			ready = append(ready, r)
+			continue
+		}
+		held = append(held, r)
+		h.add(&r)
+	}
+	return ready, held
+}
+
+// before reads the first row of each name that is not among rows. A row that another relay is claiming at the same time
+// is seen here as one that waits.
+func (t *Table) before(ctx context.Context, tx *sql.Tx, rows []Row, skip bool) (holes, error) {
+	h, seqs := holes{}, seqsOf(rows)
+	states := "'waiting', 'claimed', 'retrying'"
+	if !skip {
+		states += ", 'refused'"
+	}
+	for _, column := range []string{"ordered_by", "job"} {
+		values := []any{}
+		for i := range rows {
+			for _, name := range rows[i].names() {
+				if value, ok := strings.CutPrefix(name, column+" "); ok {
+					values = append(values, value)
 				}
 			}
 		}
-		return held
-	}), nil
+		if len(values) == 0 {
+			continue
+		}
+		marks := strings.Repeat("?, ", len(values)-1) + "?"
+		list, err := tx.QueryContext(ctx, t.sql("SELECT "+column+", MIN(seq) FROM @table WHERE "+column+" IN ("+marks+
+			") AND state IN ("+states+") AND seq <= ? AND seq NOT IN (@seqs) GROUP BY "+column, seqs...),
+			append(values, seqs[len(seqs)-1])...)
+		if err := scanEach(list, err, func(scan scanner) error {
+			value, seq := "", int64(0)
+			err := scan(&value, &seq)
+			h[column+" "+value] = seq
+			return err
+		}); err != nil {
+			return nil, err
+		}
+	}
+	return h, nil
 }
 
-// holes reads the rows up to last that have the same value of a column as some of rows, and all claimed ones.
-func (t *Table) holes(ctx context.Context, tx *sql.Tx, column string, rows []Row, last int64, by rules,
-	found func(seq int64, value, state string),
-) error {
-	values := map[string]bool{}
+func seqsOf(rows []Row) []int64 {
+	seqs := make([]int64, len(rows))
 	for i := range rows {
-		values[map[string]string{"ordered_by": rows[i].OrderedBy, "job": rows[i].job}[column]] = true
+		seqs[i] = rows[i].Seq
 	}
-	delete(values, "")
-	if len(values) == 0 {
-		return nil
-	}
-	args := make([]any, 0, 2*len(values)+1)
-	for v := range values {
-		args = append(args, v)
-	}
-	args = append(append(args, args...), last)
-	earlier := "'waiting', 'retrying', 'refused'"
-	if by.skip {
-		earlier = "'waiting', 'retrying'"
-	}
-	// Each part is a range of an index. With OR in one WHERE, MariaDB reads all rows of the keys: a backlog.
-	same := "SELECT seq, " + column + ", state FROM @table WHERE " + column + " IN (" +
-		strings.Repeat("?, ", len(values)-1) + "?) AND state "
-	list, err := tx.QueryContext(ctx, t.sql(same+"= 'claimed' UNION ALL "+same+"IN ("+earlier+") AND seq <= ?"), args...)
-	if err != nil {
-		return err
-	}
-	defer list.Close()
-	for list.Next() {
-		var seq int64
-		var value, state string
-		if err := list.Scan(&seq, &value, &state); err != nil {
-			return err
-		}
-		found(seq, value, state)
-	}
-	return list.Err()
+	return seqs
 }
 
-// read reads the rows of a claim, in the order of seq.
-func (t *Table) read(ctx context.Context, c *claim) error {
-	ctx, cancel := context.WithTimeout(ctx, databaseTimeout)
-	defer cancel()
-	rows, err := t.rows(ctx, "WHERE seq IN (@seqs) AND claimed_by = ? ORDER BY seq", c.seqs(), c.id)
-	c.rows = rows
-	return err
+// source is a database or a transaction.
+type source interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-func (t *Table) rows(ctx context.Context, where string, seqs []int64, args ...any) (list []Row, err error) {
-	rows, err := t.db.QueryContext(ctx, t.sql("SELECT "+columns+" FROM @table "+where, seqs...), args...)
-	if err != nil {
-		return nil, t.explain(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
+func (t *Table) rows(
+	ctx context.Context, from source, where string, seqs []int64, args ...any,
+) (list []Row, err error) {
+	rows, err := from.QueryContext(ctx, t.sql("SELECT "+columns+" FROM @table "+where, seqs...), args...)
+	err = scanEach(rows, err, func(scan scanner) error {
 		var r Row
-		if err := rows.Scan(r.fields()...); err != nil {
-			return nil, t.explain(err)
-		}
+		err := scan(r.fields()...)
 		list = append(list, r)
-	}
-	return list, t.explain(rows.Err())
-}
-
-// extend prolongs a claim of rows from now on. Rows that have been given back to others are gone from it.
-func (t *Table) extend(ctx context.Context, c *claim, lasts time.Duration) error {
-	end := time.Now().Add(lasts)
-	err := t.do(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		ms := lasts.Milliseconds()
-		result, err := tx.ExecContext(ctx, t.sql("UPDATE @table SET claimed_until = @now + ?, "+
-			"next_attempt_at = @now + ? WHERE seq IN (@seqs) AND claimed_by = ?", c.seqs()...), ms, ms, c.id)
-		if err != nil {
-			return err
-		}
-		if n, err := result.RowsAffected(); err != nil || n != int64(len(c.rows)) {
-			return fmt.Errorf("claim %s has run out", c.id)
-		}
-		return nil
+		return err
 	})
-	if err == nil {
-		c.end = end
-	}
-	return err
+	return list, err
 }

@@ -2,14 +2,14 @@
 // the transactions of their own data.
 //
 //	waiting ──claim──▶ claimed ──call, settle──▶ deleted
-//	   ▲                 │  │
-//	   │ claim runs out  │  └─ 429, 5xx, no answer ─▶ retrying ─▶ waiting
-//	   └─────────────────┘  └─ 4xx ─▶ retrying, after enough of them refused (set aside)
+//	                    ▲ │ ├─ not called ─▶ waiting
+//	     claim runs out └─┘ ├─ 429, 5xx, no answer ─▶ retrying ──claim──▶ claimed
+//	                        └─ 4xx ─▶ retrying, after enough of them refused (set aside)
 //
 // A relay claims rows by their state, never by a cursor over seq, because transactions commit in another order than
 // that of seq. A claim is one short transaction; no lock is held while a relay calls Wakecall. A claim has an id of its
-// own and ends by the database's clock. When it has run out, any relay makes its rows wait again; from then on settling
-// them by the old claim's id has no effect.
+// own and ends by the database's clock. When it has run out, any relay claims its rows; from then on settling them by
+// the old claim's id has no effect.
 //
 // Two rows with the same key (ordered_by) or the same job are never carried at the same time: a row is claimed only if
 // each earlier row with one of its names is gone or in the same claim, and no other row with one of them is claimed.

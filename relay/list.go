@@ -10,7 +10,8 @@ import (
 func (t *Table) SetAside(ctx context.Context, limit int) ([]Row, error) {
 	ctx, cancel := context.WithTimeout(ctx, databaseTimeout)
 	defer cancel()
-	return t.rows(ctx, "WHERE state = 'refused' ORDER BY seq LIMIT ?", nil, limit)
+	rows, err := t.rows(ctx, t.db, "WHERE state = 'refused' ORDER BY seq LIMIT ?", nil, limit)
+	return rows, t.explain(err)
 }
 
 // Retry makes a row that is set aside wait again, with no attempts.
@@ -36,35 +37,14 @@ func (t *Table) one(ctx context.Context, seq int64, statement string) error {
 	})
 }
 
-// State reads the state of the table.
+// State reads the state of the table. Each part reads an index, and no bodies.
 func (t *Table) State(ctx context.Context) (s State, err error) {
 	ctx, cancel := context.WithTimeout(ctx, databaseTimeout)
 	defer cancel()
-	rows, err := t.db.QueryContext(ctx, t.sql("SELECT state, COUNT(*) FROM @table GROUP BY state"))
-	if err != nil {
-		return s, t.explain(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		state, n := "", int64(0)
-		if err := rows.Scan(&state, &n); err != nil {
-			return s, t.explain(err)
-		}
-		if state == refused {
-			s.SetAside += n
-		} else {
-			s.Waiting += n
-		}
-	}
-	if err := rows.Err(); err != nil || s.Waiting == 0 {
-		return s, t.explain(err)
-	}
-	_ = rows.Close() // SQLite has one connection
-	err = t.db.QueryRowContext(ctx, t.sql("SELECT @now - created_at FROM @table WHERE state <> 'refused' "+
-		"ORDER BY seq LIMIT 1")).Scan(&s.OldestMS)
-	if err == sql.ErrNoRows {
-		err = nil // it has just been carried
-	}
+	err = t.db.QueryRowContext(ctx, t.sql("SELECT (SELECT COUNT(*) FROM @table WHERE state <> 'refused'), "+
+		"(SELECT COUNT(*) FROM @table WHERE state = 'refused'), "+
+		"COALESCE(@now - (SELECT created_at FROM @table WHERE state <> 'refused' ORDER BY seq LIMIT 1), 0)")).
+		Scan(&s.Waiting, &s.SetAside, &s.OldestMS)
 	s.OldestMS = max(s.OldestMS, 0)
 	return s, t.explain(err)
 }

@@ -119,7 +119,7 @@ func (t *Table) insertIn(tb testing.TB, tx *sql.Tx, row map[string]any) (seq int
 // left returns the states of the rows by seq.
 func (t *Table) left(tb testing.TB) map[int64]string {
 	tb.Helper()
-	rows, err := t.rows(tb.Context(), "ORDER BY seq", nil)
+	rows, err := t.rows(tb.Context(), t.db, "ORDER BY seq", nil)
 	if err != nil {
 		tb.Fatal(err)
 	}

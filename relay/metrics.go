@@ -1,22 +1,20 @@
 package relay
 
 import (
-	"sync"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics of a relay, for Prometheus and for its reports.
+// metrics of a relay.
 type metrics struct {
-	registry *prometheus.Registry
-	rows     *prometheus.CounterVec
-
-	mu      sync.Mutex
-	state   State
-	problem string
+	registry                 *prometheus.Registry
+	rows                     *prometheus.CounterVec
+	oldest, waiting, refused prometheus.Gauge
+	problem                  atomic.Value // what hinders the relay, or ""
 }
 
-// State is what a relay knows about its table.
+// State is the state of a table.
 type State struct {
 	OldestMS int64 // age of the oldest row that is not set aside
 	Waiting  int64 // rows that are not set aside
@@ -27,47 +25,21 @@ func newMetrics() *metrics {
 	m := &metrics{registry: prometheus.NewRegistry(), rows: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "wakecall_relay_rows_total", Help: "Rows by operation and result.",
 	}, []string{"op", "result"})}
-	gauge := func(name, help string, value func(State) float64) {
-		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help},
-			func() float64 { s, _ := m.current(); return value(s) }))
+	m.problem.Store("")
+	gauge := func(name, help string) prometheus.Gauge {
+		g := prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
+		m.registry.MustRegister(g)
+		return g
 	}
 	m.registry.MustRegister(m.rows)
-	gauge("wakecall_relay_oldest_row_seconds", "Age of the oldest row that is not set aside.",
-		func(s State) float64 { return float64(s.OldestMS) / 1000 })
-	gauge("wakecall_relay_waiting_rows", "Rows that are not set aside.",
-		func(s State) float64 { return float64(s.Waiting) })
-	gauge("wakecall_relay_set_aside_rows", "Rows that are set aside until they are retried or dropped.",
-		func(s State) float64 { return float64(s.SetAside) })
+	m.oldest = gauge("wakecall_relay_oldest_row_seconds", "Age of the oldest row that is not set aside.")
+	m.waiting = gauge("wakecall_relay_waiting_rows", "Rows that are not set aside.")
+	m.refused = gauge("wakecall_relay_set_aside_rows", "Rows that are set aside until they are retried or dropped.")
 	return m
 }
 
-// current returns the last state that was read, and what hinders the relay, or "".
-func (m *metrics) current() (State, string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.state, m.problem
-}
-
 func (m *metrics) setState(s State) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.state = s
-}
-
-func (m *metrics) setProblem(problem string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.problem = problem
-}
-
-var knownOps = map[string]bool{opPush: true, opChange: true, opDelete: true, opCancelGroup: true}
-
-func (m *metrics) count(o *outcome) {
-	op := o.row.Op
-	if !knownOps[op] {
-		op = "unknown" // a service may write anything
-	}
-	if o.result != resultNotCalled {
-		m.rows.WithLabelValues(op, o.result).Inc()
-	}
+	m.oldest.Set(float64(s.OldestMS) / 1000)
+	m.waiting.Set(float64(s.Waiting))
+	m.refused.Set(float64(s.SetAside))
 }

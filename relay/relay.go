@@ -31,20 +31,17 @@ type Options struct {
 }
 
 const (
-	concurrency  = 16               // calls at once
-	bytesOfClaim = 16 << 20         // of bodies
-	margin       = time.Second      // between the end of a call and that of its claim
-	longestPause = 5 * time.Second  // while no call is answered, unless the server asks for more
-	mostAsked    = 10 * time.Minute // that the server may ask for with Retry-After
+	concurrency  = 16              // calls at once
+	bytesOfClaim = 16 << 20        // of bodies
+	margin       = time.Second     // between the end of a call and that of its claim
+	longestPause = 5 * time.Second // while no call is answered
 )
 
 // Relay carries rows.
 type Relay struct {
 	Options
 	id      string // of this process
-	claims  int
-	checked time.Time // when it last looked for claims that have run out
-	failed  int       // rounds in a row in which no call was answered
+	failed  int    // rounds in a row in which no call was answered
 	metrics *metrics
 }
 
@@ -58,12 +55,7 @@ func New(o Options) *Relay {
 	o.Rows = cmp.Or(o.Rows, 500)
 	o.Name = unsafeInName.ReplaceAllString(cmp.Or(o.Name, o.Table.Name()), "_")
 	host, _ := os.Hostname() // for people
-	if len(host) > 24 {
-		host = host[:24]
-	}
-	return &Relay{
-		Options: o, id: fmt.Sprintf("%s-%d-%s", host, os.Getpid(), rand.Text()[:8]), metrics: newMetrics(),
-	}
+	return &Relay{Options: o, id: fmt.Sprintf("%.24s-%d", host, os.Getpid()), metrics: newMetrics()}
 }
 
 // Run carries rows until ctx is done; then it finishes the calls that run, and gives the other rows back.
@@ -74,7 +66,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		pause, err := r.round(ctx)
 		if err != nil && ctx.Err() == nil {
-			r.metrics.setProblem(err.Error())
+			r.metrics.problem.Store(err.Error())
 			r.Log.Warn("cannot read the outbox; retrying", "error", err)
 			pause = max(pause, time.Second)
 		}
@@ -88,35 +80,22 @@ func (r *Relay) Run(ctx context.Context) error {
 
 // round carries the rows of one claim, and returns how long to wait before the next.
 func (r *Relay) round(ctx context.Context) (time.Duration, error) {
-	if time.Since(r.checked) >= r.Poll {
-		due, over, err := r.Table.anything(ctx)
-		if err == nil && over {
-			err = r.Table.giveBack(ctx)
-		}
-		if err != nil {
-			return r.Poll, err
-		}
-		if !due && !over {
-			r.metrics.setProblem("")
-			return r.Poll, nil
-		}
-		r.checked = time.Now()
-	}
-	by := rules{rows: r.Rows, bytes: bytesOfClaim, lasts: r.Claim, skip: r.SkipSetAside}
+	by := rules{rows: r.Rows, lasts: r.Claim, skip: r.SkipSetAside}
 	if r.failed > 0 {
 		by.rows = 1 // to see whether calls are answered again
 	}
-	r.claims++
-	c, err := r.Table.claim(context.WithoutCancel(ctx), fmt.Sprintf("%s-%d", r.id, r.claims), by)
+	c, err := r.Table.claim(context.WithoutCancel(ctx), r.id+"-"+rand.Text()[:16], by)
 	if err != nil || len(c.rows) == 0 {
-		if err == nil && r.failed == 0 {
-			r.metrics.setProblem("")
+		if err == nil && r.failed == 0 { // otherwise a row may wait for its next attempt
+			r.metrics.problem.Store("")
 		}
 		return r.Poll, err
 	}
 	t, err := r.carry(ctx, c)
-	r.metrics.setProblem(t.unavailable)
-	r.tell(t)
+	r.metrics.problem.Store(t.unavailable)
+	if t.unavailable != "" {
+		r.Log.Warn("rows were not accepted; retrying", "error", t.unavailable)
+	}
 	if t.answered || err != nil {
 		r.failed = 0
 		return 0, err
@@ -125,16 +104,5 @@ func (r *Relay) round(ctx context.Context) (time.Duration, error) {
 		return r.Poll, nil
 	}
 	r.failed++
-	pause := min(100*time.Millisecond<<min(r.failed, 10), longestPause)
-	return max(pause, min(t.asked, mostAsked)), nil
-}
-
-// tell logs what went wrong in a round.
-func (r *Relay) tell(t tally) {
-	if t.aside > 0 {
-		r.Log.Warn("rows are set aside; see wakecall relay list", "rows", t.aside, "error", t.refused)
-	}
-	if t.unavailable != "" {
-		r.Log.Warn("rows were not accepted; retrying", "error", t.unavailable)
-	}
+	return min(100*time.Millisecond<<min(r.failed, 10), longestPause), nil
 }

@@ -221,7 +221,7 @@ func TestAClaimRunsOut(t *testing.T) {
 		a, table := newAPI(t), openTable(t, dsn)
 		seq := table.insert(t, row{"op": "push", "topic": "a", "job_id": "x"})
 		later := table.insert(t, row{"op": "delete", "topic": "a", "job_id": "x"})
-		by := rules{rows: 1, bytes: 1 << 20, lasts: 300 * time.Millisecond}
+		by := rules{rows: 1, lasts: 300 * time.Millisecond}
 		old, err := table.claim(t.Context(), "old", by)
 		if err != nil || len(old.rows) != 1 || old.rows[0].Seq != seq {
 			t.Fatalf("claimed %+v, %v", old, err)
@@ -232,11 +232,8 @@ func TestAClaimRunsOut(t *testing.T) {
 		newRelay(t, dsn, a, nil).start(t)
 		table.empty(t)
 		again := table.insert(t, row{"op": "push", "topic": "a", "job_id": "x", "seq": later + 1})
-		if err := table.settle(t.Context(), old, []outcome{{row: &Row{Seq: again}, result: resultDone}}, 1, 0); err != nil {
+		if err := table.settle(t.Context(), old.id, []outcome{{row: &Row{Seq: again}}}); err != nil {
 			t.Fatal(err)
-		}
-		if err := table.extend(t.Context(), old, time.Second); err == nil {
-			t.Error("a claim that has run out is extended")
 		}
 		if r := newRelay(t, dsn, a, nil); r.mayCall(t.Context(), old) {
 			t.Error("a call begins after the claim")
@@ -287,7 +284,7 @@ func TestClaimsOfSeveralRelays(t *testing.T) {
 		var mu sync.Mutex
 		held, last, settled := map[string]string{}, map[string]int64{}, 0
 		one := func(id string, table *Table) error {
-			c, err := table.claim(t.Context(), id, rules{rows: 1 + rand.IntN(30), bytes: 1 << 20, lasts: time.Minute})
+			c, err := table.claim(t.Context(), id, rules{rows: 1 + rand.IntN(30), lasts: time.Minute})
 			if err != nil { // on a busy machine, it may be committed
 				wait.For(t, "the rows to be given back", func() bool {
 					_, err := table.db.Exec(table.sql("UPDATE @table SET "+free+" WHERE claimed_by = ?"), id)
@@ -307,7 +304,7 @@ func TestClaimsOfSeveralRelays(t *testing.T) {
 					}
 					held[name], last[name] = id, c.rows[i].Seq
 				}
-				outcomes = append(outcomes, outcome{row: &c.rows[i], result: resultDone})
+				outcomes = append(outcomes, outcome{row: &c.rows[i]})
 			}
 			mu.Unlock()
 			mu.Lock()
@@ -318,7 +315,7 @@ func TestClaimsOfSeveralRelays(t *testing.T) {
 			}
 			settled += len(c.rows)
 			mu.Unlock()
-			wait.For(t, "the settle", func() bool { return table.settle(t.Context(), c, outcomes, 1, 0) == nil })
+			wait.For(t, "the settle", func() bool { return table.settle(t.Context(), c.id, outcomes) == nil })
 			return nil
 		}
 		var relays sync.WaitGroup
@@ -350,7 +347,7 @@ func TestAMissingTableIsExplained(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer table.Close()
-		_, _, err = table.anything(t.Context())
+		_, err = table.claim(t.Context(), "x", rules{rows: 1})
 		if err == nil || !strings.Contains(err.Error(), "wakecall relay ddl "+table.dialect.name+" --table my_outbox") {
 			t.Error(err)
 		}
@@ -385,7 +382,7 @@ func TestALostSettleRepeatsTheLastRow(t *testing.T) {
 			}
 			return 0
 		}
-		c, err := first.Table.claim(t.Context(), "first", rules{rows: 9, bytes: 1 << 20, lasts: 2 * time.Second})
+		c, err := first.Table.claim(t.Context(), "first", rules{rows: 9, lasts: 2 * time.Second})
 		if err != nil || len(c.rows) != 6 {
 			t.Fatalf("claimed %+v, %v", c, err)
 		}
@@ -423,7 +420,7 @@ func TestAServerThatHangs(t *testing.T) {
 		r := newRelay(t, dsn, a, func(o *Options) {
 			o.Claim, o.CallTimeout, o.Pause = 2*time.Second, 100*time.Millisecond, time.Millisecond
 		})
-		c, err := r.Table.claim(t.Context(), "first", rules{rows: 50, bytes: 1 << 20, lasts: 2 * time.Second})
+		c, err := r.Table.claim(t.Context(), "first", rules{rows: 50, lasts: 2 * time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -439,5 +436,28 @@ func TestAServerThatHangs(t *testing.T) {
 		hangs.Store(false)
 		r.start(t)
 		table.empty(t)
+	})
+}
+
+// While a row waits for its next attempt, /healthz still says why; when there is none, nothing hinders the relay.
+func TestAProblemStaysUntilRowsAreAccepted(t *testing.T) {
+	each(t, func(t *testing.T, dsn string) {
+		a, table := newAPI(t), openTable(t, dsn)
+		a.fault = func(call) int { return 503 }
+		table.insert(t, row{"op": "delete", "topic": "a", "job_id": "x"})
+		r := newRelay(t, dsn, a, func(o *Options) { o.Pause = time.Hour })
+		for range 2 { // the second one finds no row that is due
+			if _, err := r.round(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if r.problem() == "" {
+				t.Error("the relay has no problem")
+			}
+		}
+		if _, err := table.db.Exec(table.sql("DELETE FROM @table")); err != nil {
+			t.Fatal(err)
+		}
+		r.start(t)
+		wait.For(t, "the problem to end", func() bool { return r.problem() == "" })
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -27,8 +26,7 @@ const (
 // request is the call of the API for a row.
 type request struct {
 	method, path string
-	body         []byte
-	isPush       bool // body is a member of a batch
+	body         []byte // of a push: a member of a batch
 }
 
 // columnOf says which column has a field that a row's options must not set.
@@ -75,19 +73,15 @@ func (r *Row) jobRequest(table string, options map[string]json.RawMessage) (*req
 		return nil, err
 	}
 	body, err := object(fields)
-	if r.Op == opPush {
-		return &request{body: body, isPush: true}, err
-	}
 	return &request{method: http.MethodPatch, path: r.jobPath(), body: body}, err
 }
 
 func (r *Row) jobPath() string {
-	id := url.PathEscape(r.JobID)
-	if id == "." || id == ".." { // not a relative path
-		id = strings.ReplaceAll(id, ".", "%2E")
-	}
-	return "/v1/topics/" + url.PathEscape(r.Topic) + "/jobs/" + id
+	return "/v1/topics/" + segment(r.Topic) + "/jobs/" + segment(r.JobID)
 }
+
+// segment escapes a segment of a path; . and .. are no relative paths.
+func segment(s string) string { return strings.ReplaceAll(url.PathEscape(s), ".", "%2E") }
 
 // jobFields returns the fields of a push or a change.
 func (r *Row) jobFields(table string, options map[string]json.RawMessage) (map[string][]byte, error) {
@@ -151,7 +145,7 @@ func (r *Row) groupRequest(options map[string]json.RawMessage, topics []string) 
 	if len(topics) > 0 {
 		query.Set("topics", strings.Join(topics, ","))
 	}
-	path := "/v1/groups/" + strings.ReplaceAll(url.PathEscape(r.Group), ".", "%2E")
+	path := "/v1/groups/" + segment(r.Group)
 	if len(query) > 0 {
 		path += "?" + query.Encode()
 	}
@@ -160,21 +154,14 @@ func (r *Row) groupRequest(options map[string]json.RawMessage, topics []string) 
 
 // object writes an object whose values stay as they are, byte for byte.
 func object(fields map[string][]byte) ([]byte, error) {
-	b := bytes.NewBufferString("{")
-	for i, name := range slices.Sorted(maps.Keys(fields)) {
-		value := fields[name]
+	members := make([][]byte, 0, len(fields))
+	for name, value := range fields {
 		if !json.Valid(value) {
 			return nil, fmt.Errorf("%s must be JSON, not %q", name, clip(string(value)))
 		}
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.Write(text(name))
-		b.WriteByte(':')
-		b.Write(value)
+		members = append(members, slices.Concat(text(name), []byte{':'}, value))
 	}
-	b.WriteByte('}')
-	return b.Bytes(), nil
+	return slices.Concat([]byte{'{'}, bytes.Join(members, []byte{','}), []byte{'}'}), nil
 }
 
 func text(s string) []byte {

@@ -3,7 +3,6 @@ package relay
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -12,8 +11,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-
-	"github.com/wakecall/wakecall/client"
 )
 
 const watchEvery = 5 * time.Second
@@ -25,12 +22,16 @@ var unsafeInName = regexp.MustCompile(`[^A-Za-z0-9._-]`)
 func (r *Relay) watch(ctx context.Context) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
+	s := State{}
 	for {
-		s, err := r.Table.State(ctx)
-		if err == nil {
+		if now, err := r.Table.State(ctx); err == nil {
+			s = now
 			r.metrics.setState(s)
+			if s.Waiting == 0 { // another relay has carried the row that was not accepted, or it was dropped
+				r.metrics.problem.Store("")
+			}
 		}
-		if err := r.report(ctx); err != nil && ctx.Err() == nil {
+		if err := r.report(ctx, s); err != nil && ctx.Err() == nil {
 			r.Log.Debug("report to Wakecall", "error", err)
 		}
 		select {
@@ -42,19 +43,12 @@ func (r *Relay) watch(ctx context.Context) {
 	}
 }
 
-// report tells Wakecall about the table, for the alert. A server that knows no relays is not told.
-func (r *Relay) report(ctx context.Context) error {
-	s, problem := r.metrics.current()
+// report tells Wakecall about the table, for the alert.
+func (r *Relay) report(ctx context.Context, s State) error {
 	body, _ := json.Marshal(map[string]any{ // it cannot fail
-		"oldest_ms": s.OldestMS, "waiting": s.Waiting, "set_aside": s.SetAside, "error": clip(problem),
+		"oldest_ms": s.OldestMS, "waiting": s.Waiting, "set_aside": s.SetAside, "error": clip(r.problem()),
 	})
-	ctx, cancel := context.WithTimeout(ctx, r.CallTimeout)
-	defer cancel()
-	err := r.Client.Do(ctx, http.MethodPut, "/v1/relays/"+r.Name, body, nil)
-	if e, ok := errors.AsType[*client.Error](err); ok && e.Status == http.StatusNotFound {
-		return nil
-	}
-	return err
+	return r.send(ctx, http.MethodPut, "/v1/relays/"+r.Name, body, nil)
 }
 
 // withdraw deletes the report of a table without rows, so that the end of its last relay is no alert. Another relay of
@@ -66,6 +60,9 @@ func (r *Relay) withdraw(ctx context.Context) {
 	}
 }
 
+// problem is what hinders the relay, or "".
+func (r *Relay) problem() string { return r.metrics.problem.Load().(string) }
+
 // Metrics returns the relay's metrics.
 func (r *Relay) Metrics() *prometheus.Registry { return r.metrics.registry }
 
@@ -74,7 +71,7 @@ func (r *Relay) Serve(l net.Listener) (stop func()) {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(r.Metrics(), promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		if _, problem := r.metrics.current(); problem != "" {
+		if problem := r.problem(); problem != "" {
 			http.Error(w, problem, http.StatusServiceUnavailable)
 			return
 		}

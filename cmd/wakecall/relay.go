@@ -16,7 +16,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/wakecall/wakecall/app/setup"
-	"github.com/wakecall/wakecall/client"
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/internal/describe"
 	"github.com/wakecall/wakecall/internal/log"
@@ -28,9 +27,8 @@ import (
 
 // relayFlags are the flags of `wakecall relay`.
 type relayFlags struct {
-	dsn, table, tokenFile, poison, metrics, name string
-	topics                                       []string
-	attempts                                     int
+	relay.Options
+	dsn, table, tokenFile, poison, metrics string
 }
 
 // relayDSN is the variable with the DSN; with _FILE at its end, it names a file.
@@ -56,14 +54,14 @@ func (p *program) relayCommand() *cobra.Command {
 		"`URL` of the API (default: $WAKECALL_URL, else of the installation on data_dir)")
 	flags.StringVar(&f.tokenFile, "token-file", "",
 		"`FILE` with the API token (default: $WAKECALL_TOKEN, else data_dir/api-token)")
-	flags.StringSliceVar(&f.topics, "topics", nil,
+	flags.StringSliceVar(&f.Topics, "topics", nil,
 		"`PATTERNS` of topics, as 'shop.*': rows of others are set aside; required with the token of "+
 			"data_dir/api-token")
 	flags.StringVar(&f.poison, "poison", "wait",
 		"`what` later rows of a key do while one is set aside: wait, or skip it")
-	flags.IntVar(&f.attempts, "attempts", 5, "refusals until a row is set aside")
+	flags.IntVar(&f.Attempts, "attempts", 5, "refusals until a row is set aside")
 	flags.StringVar(&f.metrics, "metrics", "", "`ADDR` that serves /metrics and /healthz (default: none)")
-	flags.StringVar(&f.name, "name", "", "`NAME` under which it reports to Wakecall (default: DATABASE.TABLE)")
+	flags.StringVar(&f.Name, "name", "", "`NAME` under which it reports to Wakecall (default: DATABASE.TABLE)")
 	complete(cmd, "poison", "wait", "skip")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return p.relay(cmd, f) }
 	cmd.AddCommand(p.relayDDLCommand(), p.relayListCommand(),
@@ -92,12 +90,11 @@ func (p *program) openOutbox(f relayFlags) (*relay.Table, error) {
 		return nil, p.replace(withoutFlag(os.Args, "--dsn"), append(others, relayDSN+"="+f.dsn))
 	case f.dsn == "" && env != "" && file != "":
 		return nil, usagef("%s and %[1]s_FILE are both set; set one of them", relayDSN)
-	case f.dsn == "" && file != "" && env == "":
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return nil, fmt.Errorf("%s_FILE: %w", relayDSN, err)
+	case f.dsn == "" && file != "":
+		var err error
+		if env, err = readSecret(relayDSN+"_FILE", file); err != nil {
+			return nil, err
 		}
-		env = strings.TrimSpace(string(text))
 	}
 	dsn := cmp.Or(f.dsn, env)
 	if dsn == "" {
@@ -108,6 +105,14 @@ func (p *program) openOutbox(f relayFlags) (*relay.Table, error) {
 		return nil, &usageError{err}
 	}
 	return t, nil
+}
+
+func readSecret(setting, file string) (string, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", setting, err)
+	}
+	return strings.TrimSpace(string(text)), nil
 }
 
 // withoutFlag removes a flag and its value from a command line.
@@ -131,8 +136,8 @@ func (p *program) relay(cmd *cobra.Command, f relayFlags) (err error) {
 	switch {
 	case f.poison != "wait" && f.poison != "skip":
 		return usagef("--poison %q must be wait or skip", f.poison)
-	case f.attempts < 0:
-		return usagef("--attempts %d must be at least 1", f.attempts)
+	case f.Attempts < 0:
+		return usagef("--attempts %d must be at least 1", f.Attempts)
 	}
 	t, err := p.openOutbox(f)
 	if err != nil {
@@ -140,11 +145,9 @@ func (p *program) relay(cmd *cobra.Command, f relayFlags) (err error) {
 	}
 	defer func() { _ = t.Close() }()
 	if f.tokenFile != "" {
-		token, err := os.ReadFile(f.tokenFile)
-		if err != nil {
-			return fmt.Errorf("--token-file: %w", err)
+		if p.token, err = readSecret("--token-file", f.tokenFile); err != nil {
+			return err
 		}
-		p.token = strings.TrimSpace(string(token))
 	}
 	cfg, err := p.load(cmd)
 	if err != nil {
@@ -158,15 +161,29 @@ func (p *program) relay(cmd *cobra.Command, f relayFlags) (err error) {
 		return err
 	}
 	defer c.Close()
-	return p.runRelay(cmd.Context(), cfg, t, c, f)
+	p.signals.outliveLog()
+	p.lasts()
+	f.Table, f.Client, f.SkipSetAside, f.Log = t, c, f.poison == "skip", log.New(cfg, p.err, "relay")
+	r := relay.New(f.Options)
+	if f.metrics != "" {
+		l, err := net.Listen("tcp", f.metrics)
+		if err != nil {
+			return fmt.Errorf("--metrics: %w", err)
+		}
+		defer r.Serve(l)()
+	}
+	f.Log.Info("started", "version", version, "outbox", t.String(), "server", c.URL())
+	err = r.Run(cmd.Context())
+	f.Log.Info("stopped")
+	return err
 }
 
 // checkRelayTopics requires topics with the token that has all rights on them.
 func (p *program) checkRelayTopics(cfg *conf.Config, f relayFlags) error {
-	if len(f.topics) > 0 {
-		pretend := registry.Token{Name: "relay", Rights: []registry.Right{registry.RightPush}, Topics: f.topics}
+	if len(f.Topics) > 0 {
+		pretend := registry.Token{Name: "relay", Rights: []registry.Right{registry.RightPush}, Topics: f.Topics}
 		if err := pretend.Validate(); err != nil {
-			return usagef("--topics %s: %w", strings.Join(f.topics, ","), err)
+			return usagef("--topics %s: %w", strings.Join(f.Topics, ","), err)
 		}
 		return nil
 	}
@@ -178,29 +195,6 @@ func (p *program) checkRelayTopics(cfg *conf.Config, f relayFlags) error {
 			"relay --rights push --topics 'shop.*'` and set --token-file", setup.TokenFile(cfg))
 	}
 	return nil
-}
-
-func (p *program) runRelay(
-	ctx context.Context, cfg *conf.Config, t *relay.Table, c *client.Client, f relayFlags,
-) error {
-	p.signals.outliveLog()
-	p.lasts()
-	log := log.New(cfg, p.err, "relay")
-	r := relay.New(relay.Options{
-		Table: t, Client: c, Topics: f.topics, SkipSetAside: f.poison == "skip", Attempts: f.attempts, Name: f.name,
-		Log: log,
-	})
-	if f.metrics != "" {
-		l, err := net.Listen("tcp", f.metrics)
-		if err != nil {
-			return fmt.Errorf("--metrics: %w", err)
-		}
-		defer r.Serve(l)()
-	}
-	log.Info("started", "version", version, "outbox", t.String(), "server", c.URL())
-	err := r.Run(ctx)
-	log.Info("stopped")
-	return err
 }
 
 func (p *program) relayDDLCommand() *cobra.Command {
