@@ -52,6 +52,7 @@ type Push struct {
 	Headers     map[string]string // the job's own
 	Retry       []time.Duration   // waits between attempts
 	Group       string            // CancelGroup deletes all jobs of a group; as an ID, or empty: none
+	Traceparent string            // W3C trace context of the caller's span; empty: none
 }
 
 // After returns a Push.Delay.
@@ -90,6 +91,8 @@ type Job struct {
 	// of a job that a schedule pushed
 	Schedule     string     `json:"schedule,omitempty"`
 	ScheduledFor *time.Time `json:"scheduled_for,omitempty"` // the same over retries, without the jitter
+	// of the push
+	Traceparent string `json:"traceparent,omitempty"`
 	// returned by Get, Change and Run; changes with every change of the job
 	ETag string `json:"-"`
 }
@@ -151,6 +154,7 @@ type RawPush struct {
 	MaxAttempts int
 	OnDuplicate string
 	Group       string
+	Traceparent string // as in Push
 }
 
 // PushRaw stores a job with any bytes as its body. Errors are those of Push.
@@ -164,7 +168,7 @@ func (c *Client) PushRaw(ctx context.Context, topic string, p RawPush) (*Job, er
 	}
 	return c.job(ctx, request{
 		method: http.MethodPut, path: jobPath(topic, p.ID), query: p.query(), body: body, contentType: p.ContentType,
-		repeatable: p.OnDuplicate != Refuse,
+		repeatable: p.OnDuplicate != Refuse, traceparent: p.Traceparent,
 	})
 }
 
@@ -248,12 +252,13 @@ type wirePush struct {
 	Headers     map[string]string `json:"headers,omitempty"`
 	Retry       []Duration        `json:"retry,omitempty"`
 	Group       string            `json:"group,omitempty"`
+	Traceparent string            `json:"traceparent,omitempty"`
 }
 
 func (p Push) wire() wirePush {
 	w := wirePush{
 		Topic: p.Topic, ID: p.ID, Priority: p.Priority, MaxAttempts: p.MaxAttempts, OnDuplicate: p.OnDuplicate,
-		Headers: p.Headers, Group: p.Group,
+		Headers: p.Headers, Group: p.Group, Traceparent: p.Traceparent,
 	}
 	if p.Delay != nil {
 		w.Delay = p.Delay.String()

@@ -69,6 +69,7 @@ func (s *Server) store(c *call, p *store.Push, body *buffer) error {
 	if err := s.accepting(*p); err != nil {
 		return err
 	}
+	inheritTrace(c, p)
 	body.lent = true
 	result := s.jobs.Push(c.ctx(), *p)
 	if result.Err != nil {

@@ -19,6 +19,7 @@ export interface Push {
   headers?: Record<string, string>;
   retry?: Duration[];
   group?: string;
+  traceparent?: string;
 }
 
 /** A job in the API's answers; GET /docs on the server describes every field. */

@@ -132,7 +132,7 @@ final class Client
      * @param array $push body: any value that JSON has, or json: a text that is sent byte for byte; id (without one,
      *                    the client makes one, so that the push is safe to repeat), delay or due_at, priority, ttr,
      *                    max_attempts, on_duplicate ('keep', 'replace', 'error'), ttl or expires_at, headers, retry,
-     *                    group. Durations are '90s' or seconds; times RFC 3339, Unix milliseconds or a
+     *                    group, traceparent. Durations are '90s' or seconds; times RFC 3339, Unix milliseconds or a
      *                    DateTimeInterface.
      */
     public function push(string $topic, array $push): array

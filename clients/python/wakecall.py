@@ -123,7 +123,8 @@ class Client:
 
         body: any value that JSON has, or json: a text that is sent byte for byte.
         options: id (without one, the client makes one, so that the push is safe to repeat), delay or due_at, priority,
-        ttr, max_attempts, on_duplicate ("keep", "replace", "error"), ttl or expires_at, headers, retry, group.
+        ttr, max_attempts, on_duplicate ("keep", "replace", "error"), ttl or expires_at, headers, retry, group,
+        traceparent.
         Durations are "90s", seconds or a timedelta; times RFC 3339, Unix milliseconds or a datetime.
         """
         job, text = _push(dict(options, body=body, json=json))

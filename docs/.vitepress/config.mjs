@@ -53,6 +53,7 @@ const groups = [
       "operations/capacity",
       "operations/health",
       "operations/monitoring",
+      "operations/tracing",
       "operations/runbooks",
       "operations/troubleshooting",
       "operations/upgrade",

@@ -43,6 +43,7 @@ type requestWire struct {
 	Retry       []float64      `json:"retry,omitzero"`
 	Delay       float64        `json:"delay,omitzero"`
 	Group       string         `json:"group,omitzero"`
+	Traceparent string         `json:"traceparent,omitzero"`
 	Topics      string         `json:"topics,omitzero"`
 	Bucket      int            `json:"bucket,omitzero"`
 	Schedule    string         `json:"schedule,omitzero"`
@@ -63,7 +64,7 @@ func (l *RequestLine) append(b []byte, now time.Time) ([]byte, error) {
 		Priority: l.Priority, Order: l.Order, TTR: l.TTR.Seconds(), MaxAttempts: l.MaxAttempts,
 		ContentType: l.ContentType,
 		ExpiresAt:   millisOf(l.ExpiresAt), TTL: l.TTL.Seconds(), Headers: pairsOf(l.Headers), Delay: l.Delay.Seconds(),
-		Group: l.Group, Topics: l.Topics, Bucket: l.Bucket, Via: l.Via, By: l.By,
+		Group: l.Group, Traceparent: l.Traceparent, Topics: l.Topics, Bucket: l.Bucket, Via: l.Via, By: l.By,
 		Schedule: l.Schedule, For: millisOf(l.For), Definition: l.Definition, Last: l.Last, LeftOut: l.LeftOut,
 	}
 	for _, d := range l.Retry {

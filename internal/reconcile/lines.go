@@ -149,8 +149,8 @@ func entryOf(l *line) Entry {
 		e.Job = store.Job{
 			Topic: r.Topic, ID: r.ID, Body: r.Body, ContentType: r.ContentType, Priority: priorityOf(r), Order: r.Order,
 			TTR: r.TTR, MaxAttempts: r.MaxAttempts, CreatedAt: r.CreatedAt, DueAt: r.DueAt,
-			ExpiresAt: r.ExpiresAt, Headers: r.Headers, Retry: r.Retry, Group: r.Group, Schedule: r.Schedule,
-			For: r.For,
+			ExpiresAt: r.ExpiresAt, Headers: r.Headers, Retry: r.Retry, Group: r.Group,
+			Traceparent: r.Traceparent, Schedule: r.Schedule, For: r.For,
 		}
 	case l.ofGroup():
 		e.Job = store.Job{Topic: l.request.Topics, Group: l.request.Group, DueAt: l.request.DueAt}

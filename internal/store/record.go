@@ -21,6 +21,7 @@ import (
 //	order             its place among the due jobs of its topic: beanstalkd's priority
 //	ttr, max, retry   its own TTR in ms, attempts, and waits between attempts in ms
 //	expires           when it expires, in ms
+//	tp                the traceparent of its push
 //	type, headers     its own content type, and headers as JSON
 //	next              when it is retried, if that is not its due time
 //	snoozes           in a row, since the last attempt that counted
@@ -123,6 +124,8 @@ func (r *record) into(j *Job) error {
 			}
 		case "group":
 			j.Group = unescape(value)
+		case "tp":
+			j.Traceparent = value
 		case "sched":
 			j.Schedule = value
 		case "for":
@@ -170,6 +173,9 @@ func appendPairs(b []byte, p *Push) []byte {
 	}
 	if p.Group != "" {
 		b = append(append(b, " group="...), Escape(p.Group)...)
+	}
+	if p.Traceparent != "" {
+		b = append(append(b, " tp="...), p.Traceparent...)
 	}
 	if p.Schedule != "" {
 		b = append(append(b, " sched="...), p.Schedule...)
@@ -237,7 +243,7 @@ func (j *Job) Pushed() *Push {
 	return &Push{
 		Topic: j.Topic, ID: j.ID, Body: j.Body, ContentType: j.ContentType, Priority: j.Priority, Order: j.Order,
 		TTR: j.TTR, MaxAttempts: j.MaxAttempts, ExpiresAt: j.ExpiresAt, Headers: j.Headers, Retry: j.Retry,
-		Group: j.Group, Schedule: j.Schedule, For: j.For,
+		Group: j.Group, Traceparent: j.Traceparent, Schedule: j.Schedule, For: j.For,
 	}
 }
 

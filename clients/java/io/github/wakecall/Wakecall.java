@@ -242,6 +242,11 @@ public final class Wakecall {
             return set("group", name);
         }
 
+        /** The W3C trace context of the caller's span. */
+        public Push traceparent(String value) {
+            return set("traceparent", value);
+        }
+
         /** Required in a batch. */
         public Push topic(String topic) {
             return set("topic", topic);
