@@ -31,7 +31,7 @@ type Outcome struct {
 	Err          string        // for people; empty on success
 	RetryAfter   time.Duration // of a 202, 429 or 503; at most a day
 	Answer       []byte        // at most 64 KiB
-	Host         string        // of the URL that was called, with its port if it has one
+	Host         string        // of the URL that was called, without port
 	StartedAt    time.Time
 	Took         time.Duration
 	EndpointDown bool // no connection, timeout, TLS failure, 5xx or 429: not the job's fault

@@ -72,8 +72,8 @@ func (s *Spool) Keep(pushes []store.Push) ([]store.Job, error) {
 			Delay:    p.Delay,
 			Priority: p.Priority.String(), Order: p.Order, TTR: p.TTR, MaxAttempts: p.MaxAttempts,
 			ContentType: p.ContentType, Body: p.Body,
-			ExpiresAt: p.ExpiresAt, TTL: p.TTL, Headers: p.Headers, Retry: p.Retry, Group: p.Group, Traceparent: p.Traceparent,
-			Via: p.Via}
+			ExpiresAt: p.ExpiresAt, TTL: p.TTL, Headers: p.Headers, Retry: p.Retry, Group: p.Group,
+			Traceparent: p.Traceparent, Via: p.Via}
 	}
 	if err := s.journal.Durably(lines); err != nil {
 		return nil, fmt.Errorf("spool %d pushes: %w", len(pushes), err)

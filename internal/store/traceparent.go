@@ -1,21 +1,19 @@
 package store
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
-const zeroTrace, zeroSpan = "00000000000000000000000000000000", "0000000000000000"
+var traceparent = regexp.MustCompile(`^([0-9a-f]{2})(-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2})(-.*)?$`)
 
 // ParseTraceparent reads a traceparent header (W3C Trace Context) and returns it as jobs keep it: in version 00, which
 // is all that is known of later versions. It returns "" for one that is not valid.
 func ParseTraceparent(s string) string {
-	const length = len("00-" + zeroTrace + "-" + zeroSpan + "-00")
-	if len(s) < length || len(s) > length && (s[:2] == "00" || s[length] != '-') {
+	m := traceparent.FindStringSubmatch(s)
+	if m == nil || m[1] == "ff" || m[1] == "00" && m[3] != "" ||
+		strings.HasPrefix(m[2], "-00000000000000000000000000000000-") || strings.Contains(m[2], "-0000000000000000-") {
 		return ""
 	}
-	s = s[:length]
-	f := strings.Split(s, "-")
-	if len(f) != 4 || len(f[0]) != 2 || len(f[1]) != len(zeroTrace) || len(f[2]) != len(zeroSpan) ||
-		strings.Trim(s, "0123456789abcdef-") != "" || f[0] == "ff" || f[1] == zeroTrace || f[2] == zeroSpan {
-		return ""
-	}
-	return "00" + s[2:]
+	return "00" + m[2]
 }
