@@ -9,7 +9,9 @@ import (
 var examples = map[string]string{
 	"wakecall": `  wakecall up --demo
   wakecall push demo --body '{"order":42}' --delay 5s`,
-	"wakecall up":            `  wakecall up --config /etc/wakecall/wakecall.yaml`,
+	"wakecall up": `  wakecall up --config /etc/wakecall/wakecall.yaml`,
+	"wakecall dev": `  wakecall dev
+  wakecall dev --addr 127.0.0.1:6790 --token secret`,
 	"wakecall server":        `  wakecall server --server-addr 0.0.0.0:6789`,
 	"wakecall timer":         `  wakecall timer --config /etc/wakecall/wakecall.yaml`,
 	"wakecall dispatcher":    `  wakecall dispatcher --dispatcher-concurrency 512`,
@@ -54,6 +56,13 @@ var examples = map[string]string{
 	"wakecall schedule backfill": `  wakecall schedule backfill report --from 2026-11-01T00:00:00Z ` +
 		`--to 2026-11-08T00:00:00Z --dry-run`,
 
+	"wakecall task list":   `  wakecall task list --limit 20`,
+	"wakecall task show":   `  wakecall task show 7`,
+	"wakecall task cancel": `  wakecall task cancel 7`,
+	"wakecall relay list":  `  wakecall relay list --dsn sqlite:///var/lib/shop/shop.db`,
+	"wakecall relay retry": `  wakecall relay retry 4711`,
+	"wakecall relay drop":  `  wakecall relay drop 4711`,
+
 	"wakecall shard list":   `  wakecall shard list`,
 	"wakecall shard rename": `  wakecall shard rename redis-1 orders`,
 	"wakecall shard drain":  `  wakecall shard drain redis-1`,
@@ -61,6 +70,7 @@ var examples = map[string]string{
 	"wakecall host list":    `  wakecall host list`,
 	"wakecall host forget":  `  wakecall host forget web-3`,
 	"wakecall token list":   `  wakecall token list`,
+	"wakecall token update": `  wakecall token update 3 --pushes-per-second 100 --waiting-jobs 50000`,
 	"wakecall token revoke": `  wakecall token revoke 3`,
 
 	"wakecall ps": `  wakecall ps
