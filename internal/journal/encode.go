@@ -67,7 +67,8 @@ func (l *RequestLine) append(b []byte, now time.Time) ([]byte, error) {
 		Priority: l.Priority, Order: l.Order, TTR: l.TTR.Seconds(), MaxAttempts: l.MaxAttempts,
 		ContentType: l.ContentType,
 		ExpiresAt:   millisOf(l.ExpiresAt), TTL: l.TTL.Seconds(), Headers: pairsOf(l.Headers), Delay: l.Delay.Seconds(),
-		Group: l.Group, Traceparent: l.Traceparent, URL: l.URL, Quota: l.Quota, Topics: l.Topics, Bucket: l.Bucket, Via: l.Via, By: l.By,
+		Group: l.Group, Traceparent: l.Traceparent,
+		URL: l.URL, Quota: l.Quota, Topics: l.Topics, Bucket: l.Bucket, Via: l.Via, By: l.By,
 		Schedule: l.Schedule, For: millisOf(l.For), Definition: l.Definition, Last: l.Last, LeftOut: l.LeftOut,
 		Awaited: l.Awaited,
 	}

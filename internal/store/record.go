@@ -260,7 +260,8 @@ func (j *Job) Pushed() *Push {
 	return &Push{
 		Topic: j.Topic, ID: j.ID, Body: j.Body, ContentType: j.ContentType, Priority: j.Priority, Order: j.Order,
 		TTR: j.TTR, MaxAttempts: j.MaxAttempts, ExpiresAt: j.ExpiresAt, Headers: j.Headers, Retry: j.Retry,
-		Group: j.Group, Traceparent: j.Traceparent, URL: j.URL, Quota: j.Quota, Schedule: j.Schedule, For: j.For, Awaited: j.Awaited,
+		Group: j.Group, Traceparent: j.Traceparent,
+		URL: j.URL, Quota: j.Quota, Schedule: j.Schedule, For: j.For, Awaited: j.Awaited,
 	}
 }
 
