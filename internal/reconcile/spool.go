@@ -74,7 +74,7 @@ func (s *Spool) Keep(pushes []store.Push) ([]store.Job, error) {
 			Priority: p.Priority.String(), Order: p.Order, TTR: p.TTR, MaxAttempts: p.MaxAttempts,
 			ContentType: p.ContentType, Body: p.Body,
 			ExpiresAt: p.ExpiresAt, TTL: p.TTL, Headers: p.Headers, Retry: p.Retry, Group: p.Group, Traceparent: p.Traceparent,
-			URL: p.URL,
+			URL:   p.URL,
 			Quota: p.Quota, Via: p.Via, Awaited: p.Awaited}
 	}
 	if err := s.journal.Durably(lines); err != nil {
