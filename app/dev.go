@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/dispatcher"
 	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/queue/devclock"
 	"github.com/wakecall/wakecall/internal/queue/recurring"
@@ -39,7 +40,7 @@ func (p *parts) newDev(l net.Listener) (role, error) {
 	if err != nil {
 		return role{}, err
 	}
-	d := p.dispatcher(caller)
+	d := dispatcher.New(p.dispatcherOptions(caller))
 	bucket := func() *store.Bucket { return p.queue.Shards.Buckets()[0] }
 	var schedules *recurring.Driven
 	p.dev = devclock.New(devclock.Options{

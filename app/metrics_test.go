@@ -85,6 +85,13 @@ func roleMetrics(t *testing.T) (list []prometheus.Collector) {
 		if _, err := p.newKeeper(); err != nil {
 			t.Fatal(err)
 		}
+		if name == RoleDispatcher {
+			_, stop, err := p.tracing()
+			if err != nil {
+				t.Fatal(err)
+			}
+			stop()
+		}
 		certified := &tls.Config{Certificates: []tls.Certificate{{Leaf: &x509.Certificate{}}}}
 		if err := p.showExpiry(name, certified); err != nil {
 			t.Fatal(err)

@@ -24,6 +24,7 @@ import (
 	"github.com/wakecall/wakecall/internal/reconcile"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/store"
+	"github.com/wakecall/wakecall/internal/tracing"
 	"github.com/wakecall/wakecall/master"
 	"github.com/wakecall/wakecall/server"
 	"github.com/wakecall/wakecall/timer"
@@ -257,15 +258,35 @@ func (p *parts) newDispatcher() (role, error) {
 	if err != nil {
 		return role{}, err
 	}
-	d := p.dispatcher(caller)
+	o := p.dispatcherOptions(caller)
+	stopTracing := func() {}
+	if p.cfg.Tracing.Endpoint != "" {
+		if o.Trace, stopTracing, err = p.tracing(); err != nil {
+			return role{}, err
+		}
+	}
+	d := dispatcher.New(o)
 	return role{run: func(ctx context.Context) error {
 		defer caller.Close()
+		defer stopTracing()
 		return d.Run(ctx)
 	}, status: d.Status}, nil
 }
 
-func (p *parts) dispatcher(caller *callback.Caller) *dispatcher.Dispatcher {
-	return dispatcher.New(dispatcher.Options{
+// tracing returns what makes the spans of attempts and, to be called at the end, what exports the rest of them.
+func (p *parts) tracing() (dispatcher.Trace, func(), error) {
+	t, err := tracing.New(tracing.Options{
+		Endpoint: p.cfg.Tracing.Endpoint, ParentBelow: p.cfg.Tracing.ParentBelow, Version: p.version,
+		Host: setup.HostName(p.cfg), Logger: p.log, Registerer: p.metrics,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return t.Begin, t.Stop, nil
+}
+
+func (p *parts) dispatcherOptions(caller *callback.Caller) dispatcher.Options {
+	return dispatcher.Options{
 		Buckets: listAs(p.queue.Shards.Buckets, func(b *store.Bucket) dispatcher.Bucket {
 			return observe.Bucket{Bucket: b}
 		}),
@@ -275,7 +296,7 @@ func (p *parts) dispatcher(caller *callback.Caller) *dispatcher.Dispatcher {
 		Pattern: dispatcher.Pattern(p.cfg.Priorities), ShutdownTimeout: p.cfg.ShutdownTimeout, Logger: p.log,
 		Registerer:   p.metrics,
 		MetricTopics: p.cfg.Metrics.Topics,
-	})
+	}
 }
 
 // newCaller returns the client for URLs configured by users: endpoints, and webhooks of alerts.

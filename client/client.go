@@ -97,12 +97,13 @@ type request struct {
 	method      string
 	path        string // escaped
 	query       url.Values
-	body        []byte        // nil: none
-	contentType string        // default: application/json
-	repeatable  bool          // idempotent
-	status      *int          // if set, receives the answer's status
-	match       string        // If-Match
-	key         string        // Idempotency-Key
+	body        []byte // nil: none
+	contentType string // default: application/json
+	repeatable  bool   // idempotent
+	status      *int   // if set, receives the answer's status
+	match       string // If-Match
+	key         string // Idempotency-Key
+	traceparent string
 	waits       time.Duration // how long the server may hold it
 	etag        *string
 }
@@ -216,6 +217,9 @@ func (c *Client) newRequest(ctx context.Context, r request) (*http.Request, erro
 	}
 	if c.token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	if r.traceparent != "" {
+		req.Header.Set("Traceparent", r.traceparent)
 	}
 	if r.match != "" {
 		req.Header.Set("If-Match", r.match)

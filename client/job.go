@@ -54,6 +54,7 @@ type Push struct {
 	Headers     map[string]string // the job's own
 	Retry       []time.Duration   // waits between attempts
 	Group       string            // CancelGroup deletes all jobs of a group; as an ID, or empty: none
+	Traceparent string            // W3C trace context of the caller's span; empty: none
 	URL         string            // called instead of the topic's CallbackURL, if its JobURLs allow it
 	// Wait makes Push return when the job has ended, at the latest after this time, up to a minute: State is Done or Dead
 	// then. It needs the right to read, too. Not in a batch.
@@ -105,6 +106,8 @@ type Job struct {
 	// of a job that a schedule pushed
 	Schedule     string     `json:"schedule,omitempty"`
 	ScheduledFor *time.Time `json:"scheduled_for,omitempty"` // the same over retries, without the jitter
+	// of the push
+	Traceparent string `json:"traceparent,omitempty"`
 	// returned by Get, Change and Run; changes with every change of the job
 	ETag string `json:"-"`
 }
@@ -179,6 +182,7 @@ type RawPush struct {
 	MaxAttempts int
 	OnDuplicate string
 	Group       string
+	Traceparent string // as in Push
 	URL         string
 
 	Wait            time.Duration // as in Push
@@ -196,7 +200,7 @@ func (c *Client) PushRaw(ctx context.Context, topic string, p RawPush) (*Job, er
 	}
 	return c.job(ctx, request{
 		method: http.MethodPut, path: jobPath(topic, p.ID), query: p.query(), body: body, contentType: p.ContentType,
-		repeatable: p.OnDuplicate != Refuse, waits: p.Wait,
+		repeatable: p.OnDuplicate != Refuse, waits: p.Wait, traceparent: p.Traceparent,
 	})
 }
 
@@ -285,6 +289,7 @@ type wirePush struct {
 	Headers     map[string]string `json:"headers,omitempty"`
 	Retry       []Duration        `json:"retry,omitempty"`
 	Group       string            `json:"group,omitempty"`
+	Traceparent string            `json:"traceparent,omitempty"`
 	URL         *string           `json:"url,omitempty"`
 	Wait        string            `json:"wait,omitempty"`
 	OnTimeout   string            `json:"on_timeout,omitempty"`
@@ -293,7 +298,7 @@ type wirePush struct {
 func (p Push) wire() wirePush {
 	w := wirePush{
 		Topic: p.Topic, ID: p.ID, Priority: p.Priority, MaxAttempts: p.MaxAttempts, OnDuplicate: p.OnDuplicate,
-		Headers: p.Headers, Group: p.Group, DueAt: p.DueLocal, TimeZone: p.TimeZone,
+		Headers: p.Headers, Group: p.Group, Traceparent: p.Traceparent, DueAt: p.DueLocal, TimeZone: p.TimeZone,
 	}
 	if p.URL != "" {
 		w.URL = &p.URL

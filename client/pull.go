@@ -37,6 +37,7 @@ type LeasedJob struct {
 	DueAt       time.Time         `json:"due_at"`
 	CreatedAt   time.Time         `json:"created_at"`
 	ExpiresAt   *time.Time        `json:"expires_at,omitempty"`
+	Traceparent string            `json:"traceparent,omitempty"` // of the push, for a link to it
 	ContentType string            `json:"content_type"`
 	Headers     map[string]string `json:"headers"`
 	Body        json.RawMessage   `json:"body,omitempty"`        // JSON unchanged; other text as a JSON string

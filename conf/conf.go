@@ -32,6 +32,7 @@ type Config struct {
 	Callback        Callback      `key:"callback"`
 	Journal         Journal       `key:"journal"`
 	Alert           Alert         `key:"alert"`
+	Tracing         Tracing       `key:"tracing"`
 	Spool           bool          `key:"spool"`
 	Gateways        Gateways      `key:"gateways"`
 
@@ -78,6 +79,12 @@ type Metrics struct {
 // Alert configures where alerts are sent besides the receivers of the web admin.
 type Alert struct {
 	AlertmanagerURL string `key:"alertmanager_url"`
+}
+
+// Tracing configures the spans of attempts.
+type Tracing struct {
+	Endpoint    string        `key:"endpoint"` // empty: there are none
+	ParentBelow time.Duration `key:"parent_below"`
 }
 
 // Registry configures the database of topics, shards, users and tokens.

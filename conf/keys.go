@@ -241,6 +241,15 @@ var keys = []Key{
 	{"alert.alertmanager_url", "", publicURL(),
 		"URL of an Alertmanager that also receives the alerts, such as http://alertmanager.example.com:9093/. " +
 			"callback.networks applies to it, too."},
+
+	{"tracing.endpoint", "", publicURL(),
+		"URL of an OpenTelemetry collector, such as http://127.0.0.1:4318, that receives a span of each attempt by " +
+			"OTLP over HTTP. /v1/traces is appended if it is missing. Empty: there are no spans; callbacks still " +
+			"carry the traceparent of their push."},
+	{"tracing.parent_below", "10s", Seconds(),
+		"How soon after its push an attempt must be due to be in the trace of the push. Later ones begin a trace of " +
+			"their own, with a link to the push. 0s: all do."},
+
 	{"spool", "off", oneOf(choice{"off", false}, choice{"on", true}),
 		"Whether pushes are accepted while every shard is down. off: they are refused with 503. on: they are kept in " +
 			"the journal, answered 202 with the state \"spooled\" and pushed to the first shard that returns; only " +

@@ -117,7 +117,8 @@ func (s *reserver) attempt(r *reservation, topic *registry.Topic, ttr time.Durat
 	now := r.clock()
 	late := max(0, min(now.Sub(r.DueAt), now.Sub(r.CreatedAt)).Seconds()) // a job may be pushed long after its due time
 	started := time.Now()
-	out := s.call(r, topic, ttr, n, most)
+	traceparent, traced := s.trace(r, n)
+	out := s.call(r, topic, ttr, n, most, traceparent)
 	r.start.CompareAndSwap(asking, abandoned)
 	switch r.start.Load() {
 	case lost:
@@ -153,6 +154,7 @@ func (s *reserver) attempt(r *reservation, topic *registry.Topic, ttr time.Durat
 		Status: out.Status, Error: cut(out.Err, maxError), Answer: cut(o.answer, maxAnswer),
 	}
 	s.decide(o, &out, topic, n, most)
+	traced(&out, string(journalOutcomes[o.Verb]))
 	if r.Awaited && o.Verb == store.Done {
 		o.Answer = store.EndpointAnswer(out.Status, out.ContentType, out.Answer, out.Truncated)
 	}
@@ -201,7 +203,9 @@ func retryDelay(j *store.Job, topic *registry.Topic, n int) time.Duration {
 	return topic.RetryDelay(n)
 }
 
-func (s *reserver) call(r *reservation, topic *registry.Topic, ttr time.Duration, n, most int) (out callback.Outcome) {
+func (s *reserver) call(
+	r *reservation, topic *registry.Topic, ttr time.Duration, n, most int, traceparent string,
+) (out callback.Outcome) {
 	defer func() {
 		if p := recover(); p != nil {
 			s.d.opts.Logger.Error("callback panicked",
@@ -221,8 +225,8 @@ func (s *reserver) call(r *reservation, topic *registry.Topic, ttr time.Duration
 	}
 	return s.d.opts.Caller.Do(s.d.calls, e, &callback.Request{
 		Topic: r.Topic, ID: r.ID, URL: r.URL, Body: r.Body, ContentType: r.ContentType, Headers: r.CallHeaders(),
-		Priority: r.Priority.String(),
-		Attempt:  n, MaxAttempts: most, DueAt: r.DueAt, CreatedAt: r.CreatedAt, Timeout: ttr,
+		Priority: r.Priority.String(), Traceparent: traceparent,
+		Attempt: n, MaxAttempts: most, DueAt: r.DueAt, CreatedAt: r.CreatedAt, Timeout: ttr,
 		Begin: func() error {
 			if r.mayStart(ttr) {
 				return nil

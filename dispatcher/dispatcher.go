@@ -59,6 +59,7 @@ type Options struct {
 	ShutdownTimeout time.Duration
 	Logger          *slog.Logger
 	Registerer      prometheus.Registerer // nil: no metrics
+	Trace           Trace                 // nil: attempts have no spans
 	MetricTopics    int                   // limit of topics with their own metrics; 0: 1,000
 }
 

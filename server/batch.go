@@ -94,6 +94,7 @@ func (s *Server) validate(c *call, b *batch) {
 			b.refused[i] = err
 			continue
 		}
+		inheritTrace(c, &push)
 		b.pushes = append(b.pushes, push)
 	}
 }

@@ -27,6 +27,7 @@ type pushRequest struct {
 	Headers     field[map[string]string] `json:"headers"`
 	Retry       field[[]retryWait]       `json:"retry"`
 	Group       field[groupName]         `json:"group"`
+	Traceparent field[traceparent]       `json:"traceparent"`
 	Wait        field[pushWait]          `json:"wait"`
 	OnTimeout   field[onTimeout]         `json:"on_timeout"`
 }
@@ -95,6 +96,7 @@ func (r *pushRequest) push(topic *registry.Topic, body []byte, maxBody int, now 
 		TTR: time.Duration(r.TTR.value), MaxAttempts: int(r.MaxAttempts.value),
 		TTL: time.Duration(r.TTL.value), ExpiresAt: time.Time(r.ExpiresAt.value), Headers: r.Headers.value,
 		OnDuplicate: store.OnDuplicate(r.OnDuplicate.value), Group: string(r.Group.value),
+		Traceparent: string(r.Traceparent.value),
 	}
 	for _, wait := range r.Retry.value {
 		p.Retry = append(p.Retry, time.Duration(wait))

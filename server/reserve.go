@@ -205,6 +205,7 @@ type leasedView struct {
 	DueAt       time.Time         `json:"due_at"`
 	CreatedAt   time.Time         `json:"created_at"`
 	ExpiresAt   time.Time         `json:"expires_at,omitzero"`
+	Traceparent string            `json:"traceparent,omitzero"`
 	ContentType string            `json:"content_type"`
 	Headers     map[string]string `json:"headers"`
 }
@@ -215,6 +216,6 @@ func viewOfLeased(j *store.Job, topics []*registry.Topic) *leasedView {
 		TTR: registry.Duration(j.LeaseUntil.Sub(j.Lease.Taken)), Topic: j.Topic, ID: j.ID,
 		Priority: j.Priority.String(), Attempt: j.Lease.Attempt, MaxAttempts: attemptsOf(j, topics),
 		DueAt: j.DueAt, CreatedAt: j.CreatedAt, ExpiresAt: j.ExpiresAt,
-		ContentType: shownType(j.ContentType), Headers: j.CallHeaders(),
+		Traceparent: j.Traceparent, ContentType: shownType(j.ContentType), Headers: j.CallHeaders(),
 	}
 }

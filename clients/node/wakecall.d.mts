@@ -21,6 +21,7 @@ export interface Push {
   headers?: Record<string, string>;
   retry?: Duration[];
   group?: string;
+  traceparent?: string;
   url?: string;
   /** Up to 60 s: push resolves when the job has ended. */
   wait?: Duration;

@@ -60,6 +60,7 @@ const groups = [
       "operations/capacity",
       "operations/health",
       "operations/monitoring",
+      "operations/tracing",
       "operations/outbox",
       "operations/runbooks",
       "operations/troubleshooting",

@@ -106,7 +106,7 @@ func (c *Caller) try(
 	ctx context.Context, cancel context.CancelFunc, stopping <-chan struct{}, e *Endpoint, r *Request, m *content,
 	started time.Time,
 ) Outcome {
-	o := Outcome{StartedAt: started}
+	o := Outcome{StartedAt: started, Host: m.url.Hostname()}
 	x := c.pools.Exchange(r.Begin, cancel)
 	resp, err := c.send(ctx, x, e, m)
 	if err == nil {

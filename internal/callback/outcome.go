@@ -31,6 +31,7 @@ type Outcome struct {
 	Err          string        // for people; empty on success
 	RetryAfter   time.Duration // of a 202, 429 or 503; at most a day
 	Answer       []byte        // at most 64 KiB
+	Host         string        // of the URL that was called, without port
 	Truncated    bool          // there may be more of the answer
 	ContentType  string        // of the answer
 	StartedAt    time.Time

@@ -28,6 +28,7 @@ type Request struct {
 	DueAt       time.Time
 	CreatedAt   time.Time
 	Timeout     time.Duration // the TTR
+	Traceparent string        // the call's trace context; empty: none
 	// Begin is called once the call has a connection, just before the request is written, possibly from another
 	// goroutine. An error stops the call. Begin is called again if the request is sent a second time. It may be nil.
 	Begin func() error
@@ -85,6 +86,9 @@ func (c *Caller) message(e *Endpoint, r *Request, now time.Time) (m content, err
 	}
 	m.url, m.job, m.body = sent.URL, r.Headers, sent.Body
 	m.own = append(c.ownHeaders(r), field{"User-Agent", sent.UserAgent})
+	if r.Traceparent != "" {
+		m.own = append(m.own, field{"Traceparent", r.Traceparent})
+	}
 	if e.events {
 		m.own = appendEvent(m.own, r)
 	}

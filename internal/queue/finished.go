@@ -35,8 +35,9 @@ func (q *Queue) Resend(ctx context.Context, topic, id string) (*store.Job, error
 	case j.BodyGone:
 		return nil, fmt.Errorf("%s/%s: %w", topic, id, store.ErrBodyGone)
 	}
-	again := *j.Pushed() // without its expiry, which has passed, or was meant for the first time
-	again.ExpiresAt, again.OnDuplicate, again.Again = time.Time{}, store.Refuse, true
+	again := *j.Pushed() // without its expiry, which has passed, or was meant for the first time, and without its trace
+	again.ExpiresAt, again.Traceparent = time.Time{}, ""
+	again.OnDuplicate, again.Again = store.Refuse, true
 	r := q.Push(ctx, again)
 	if errors.Is(r.Err, store.ErrDuplicate) {
 		return nil, fmt.Errorf("%s/%s is %s: %w", topic, id, r.Job.State, store.ErrAlive)

@@ -56,6 +56,58 @@ func TestRecoveryOfMovedJobs(t *testing.T) {
 	})
 }
 
+const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+// TestRecoveryOfTraceContexts: whatever became of a job, it keeps that of its push, through a loss of all data, too, and
+// in the shard to which it moves.
+func TestRecoveryOfTraceContexts(t *testing.T) {
+	urlA, a := startRedis(t)
+	urlB, _ := startRedis(t)
+	h := newHost(t, urlA)
+	h.adopt(t)
+	push := func(id, trace string, on store.OnDuplicate) {
+		t.Helper()
+		p := store.Push{Topic: "t", ID: id, Delay: time.Hour, Traceparent: trace, OnDuplicate: on}
+		if r := h.queue.Push(t.Context(), p); r.Err != nil || r.Job.Traceparent == "" && trace != "" {
+			t.Fatalf("%s: %+v", id, r)
+		}
+	}
+	for _, id := range []string{"as pushed", "changed", "duplicate", "replaced"} {
+		push(id, traceparent, store.Keep)
+	}
+	push("without", "", store.Keep)
+	push("duplicate", "", store.Keep)
+	push("replaced", "", store.Replace)
+	body := []byte(`"new"`)
+	if err := h.change(t.Context(), "t", "changed", store.Change{Body: &body}); err != nil {
+		t.Fatal(err)
+	}
+	want := func(shard string) {
+		t.Helper()
+		for id, trace := range map[string]string{
+			"as pushed": traceparent, "changed": traceparent, "duplicate": traceparent, "replaced": "", "without": "",
+		} {
+			eventually(t, id+" to be in "+shard, func() bool {
+				j, err := h.queue.Get(t.Context(), "t", id)
+				return err == nil && j.Shard == shard && j.Traceparent == trace
+			})
+		}
+	}
+	want("a")
+	a.FlushAll(t.Context())
+	h.keep(t, time.Second)
+	want("a")
+	if err := h.queue.Shards.Set([]store.ShardConfig{{Name: "a", URL: urlA, State: "draining"},
+		{Name: "b", URL: urlB, State: "active"}}); err != nil {
+		t.Fatal(err)
+	}
+	h.adopt(t)
+	if n, err := h.queue.Drain(t.Context(), h.queue.Shards.All()[0], "me"); n != 5 || err != nil {
+		t.Fatal(n, err)
+	}
+	want("b")
+}
+
 // TestRecoveryOfARedrivenJobThatDiedAgainHasNoExpiry, when both deaths and the re-drive are lost, and are in the
 // journals of two hosts. A job that was re-driven by its id is not dead, although another host has its death.
 func TestRecoveryOfARedrivenJobThatDiedAgainHasNoExpiry(t *testing.T) {

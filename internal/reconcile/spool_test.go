@@ -72,8 +72,8 @@ func TestASpooledPushIntoAGroupThatWasClosed(t *testing.T) {
 	}
 }
 
-// TestASpooledJobKeepsWhatItHasOfItsOwn: its expiry, counted from when it was accepted, its headers and its retry
-// waits.
+// TestASpooledJobKeepsWhatItHasOfItsOwn: its expiry, counted from when it was accepted, its headers, its retry waits and
+// its trace context.
 func TestASpooledJobKeepsWhatItHasOfItsOwn(t *testing.T) {
 	url, _ := startRedis(t)
 	h := newHost(t, url)
@@ -81,7 +81,8 @@ func TestASpooledJobKeepsWhatItHasOfItsOwn(t *testing.T) {
 	at := time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond)
 	headers, retry := map[string]string{"k": "v"}, []time.Duration{time.Second, time.Minute}
 	push := func(id string) store.Push {
-		return store.Push{Topic: "t", ID: id, Delay: time.Minute, Headers: headers, Retry: retry}
+		return store.Push{Topic: "t", ID: id, Delay: time.Minute, Headers: headers, Retry: retry,
+			Traceparent: traceparent}
 	}
 	instant, ttl, over := push("instant"), push("ttl"), push("over")
 	instant.ExpiresAt, ttl.TTL, over.TTL, over.Delay = at, time.Hour, time.Nanosecond, 0
@@ -94,7 +95,8 @@ func TestASpooledJobKeepsWhatItHasOfItsOwn(t *testing.T) {
 	}
 	own := func(expires func(time.Time) bool) func(*store.Job) bool {
 		return func(j *store.Job) bool {
-			return maps.Equal(j.Headers, headers) && slices.Equal(j.Retry, retry) && expires(j.ExpiresAt)
+			return maps.Equal(j.Headers, headers) && slices.Equal(j.Retry, retry) && expires(j.ExpiresAt) &&
+				j.Traceparent == traceparent
 		}
 	}
 	wantJob(t, h.queue, "instant", store.Delayed, own(at.Equal))

@@ -43,7 +43,8 @@ func (m *model) Check(t *rapid.T) {
 		want[k[:1]] = w
 		got, err := m.q.Get(t.Context(), k[:1], k[2:])
 		if err != nil || got.State != j.state || got.Attempts != j.attempts || string(got.Body) != j.body ||
-			got.Priority != j.priority || got.Group != j.group || !reflect.DeepEqual(got.Order, j.order) {
+			got.Priority != j.priority || got.Group != j.group || got.Traceparent != j.trace ||
+			!reflect.DeepEqual(got.Order, j.order) {
 			t.Fatalf("get %s = %s, %d attempts, priority %v, %.20q, %v; want %+v", k, got.State, got.Attempts,
 				got.Priority, got.Body, err, j)
 		}

@@ -24,6 +24,7 @@ type modelJob struct {
 	lease    *store.Lease
 	far      bool // due in an hour or more
 	group    string
+	trace    string
 	ends     bool // its group was cancelled while it ran
 }
 
@@ -56,6 +57,7 @@ func (m *model) Push(t *rapid.T) {
 		OnDuplicate: store.OnDuplicate(rapid.IntRange(0, 2).Draw(t, "on duplicate")),
 		Order:       orderFor(t),
 		Group:       rapid.SampledFrom([]string{"", "", "the group"}).Draw(t, "group"),
+		Traceparent: rapid.SampledFrom([]string{"", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}).Draw(t, "trace"),
 	}
 	if rapid.Bool().Draw(t, "long") {
 		p.Body = append(p.Body, make([]byte, store.LongBody)...)
@@ -97,7 +99,7 @@ func (m *model) Push(t *rapid.T) {
 		return
 	}
 	m.jobs[topic+"/"+id] = &modelJob{state: state, body: string(p.Body), priority: p.Priority,
-		order: p.Order, far: p.Delay == time.Hour, group: p.Group}
+		order: p.Order, far: p.Delay == time.Hour, group: p.Group, trace: p.Traceparent}
 }
 
 // orderFor draws the order of a job: a few, so that some are equal, or none.

@@ -21,6 +21,7 @@ import (
 //	order             its place among the due jobs of its topic: beanstalkd's priority
 //	ttr, max, retry   its own TTR in ms, attempts, and waits between attempts in ms
 //	expires           when it expires, in ms
+//	tp                the traceparent of its push
 //	url               its own URL: has no spaces
 //	type, headers     its own content type, and headers as JSON
 //	next              when it is retried, if that is not its due time
@@ -125,6 +126,8 @@ func (r *record) into(j *Job) error {
 			}
 		case "group":
 			j.Group = unescape(value)
+		case "tp":
+			j.Traceparent = value
 		case "url":
 			j.URL = value
 		case "quota":
@@ -178,6 +181,9 @@ func appendPairs(b []byte, p *Push) []byte {
 	}
 	if p.Group != "" {
 		b = append(append(b, " group="...), Escape(p.Group)...)
+	}
+	if p.Traceparent != "" {
+		b = append(append(b, " tp="...), p.Traceparent...)
 	}
 	if p.URL != "" {
 		b = append(append(b, " url="...), p.URL...)
@@ -254,7 +260,8 @@ func (j *Job) Pushed() *Push {
 	return &Push{
 		Topic: j.Topic, ID: j.ID, Body: j.Body, ContentType: j.ContentType, Priority: j.Priority, Order: j.Order,
 		TTR: j.TTR, MaxAttempts: j.MaxAttempts, ExpiresAt: j.ExpiresAt, Headers: j.Headers, Retry: j.Retry,
-		Group: j.Group, URL: j.URL, Quota: j.Quota, Schedule: j.Schedule, For: j.For, Awaited: j.Awaited,
+		Group: j.Group, Traceparent: j.Traceparent,
+		URL: j.URL, Quota: j.Quota, Schedule: j.Schedule, For: j.For, Awaited: j.Awaited,
 	}
 }
 

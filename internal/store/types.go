@@ -49,6 +49,7 @@ type Push struct {
 	Headers     map[string]string // the job's own
 	Retry       []time.Duration   // waits between attempts, MaxWaits at most; the last repeats. nil: the topic's
 	Group       string            // which can be cancelled together; empty: none
+	Traceparent string            // the trace context of the push, see ParseTraceparent; empty: none
 	URL         string            // called instead of the topic's, see registry.Topic.JobURL; empty: the topic's
 	Quota       string            // tokens whose quotas of waiting jobs it counts for, joined with commas; empty: none
 	Schedule    string            // of which it is an occurrence, at For; empty: of none
@@ -85,6 +86,7 @@ type Job struct {
 	Headers     map[string]string
 	Retry       []time.Duration // nil: the topic's
 	Group       string          // empty: none
+	Traceparent string          // of its push; empty: none
 	URL         string          // empty: the topic's
 	Quota       string          // empty: none
 	Schedule    string          // empty: none

@@ -264,6 +264,11 @@ public final class Wakecall {
             return set("group", name);
         }
 
+        /** The W3C trace context of the caller's span. */
+        public Push traceparent(String value) {
+            return set("traceparent", value);
+        }
+
         /** Called instead of the topic's callback_url, if its job_urls allow it. In a change, null: the topic's. */
         public Push url(String url) {
             return set("url", url);
