@@ -277,7 +277,7 @@ func (b *Bucket) fresh(p *Push, due, now time.Time) Job {
 	j := Job{
 		Topic: p.Topic, ID: p.ID, Shard: b.shard.name, State: Ready, Priority: p.Priority, Order: p.Order, TTR: p.TTR,
 		MaxAttempts: p.MaxAttempts, CreatedAt: created, DueAt: due, ExpiresAt: p.ExpiresAt, Headers: p.Headers,
-		Retry: p.Retry, Group: p.Group, Schedule: p.Schedule, For: p.For,
+		Retry: p.Retry, Group: p.Group, Key: p.Key, Schedule: p.Schedule, For: p.For,
 	}
 	if p.TTL > 0 {
 		j.ExpiresAt = now.Add(p.TTL.Truncate(time.Millisecond)).Truncate(time.Millisecond)

@@ -20,6 +20,7 @@ import (
 //
 //	order             its place among the due jobs of its topic: beanstalkd's priority
 //	ttr, max, retry   its own TTR in ms, attempts, and waits between attempts in ms
+//	key               of which the topic calls some at a time, see lua/shared/key.lua
 //	expires           when it expires, in ms
 //	type, headers     its own content type, and headers as JSON
 //	next              when it is retried, if that is not its due time
@@ -123,6 +124,8 @@ func (r *record) into(j *Job) error {
 			}
 		case "group":
 			j.Group = unescape(value)
+		case "key":
+			j.Key = unescape(value)
 		case "sched":
 			j.Schedule = value
 		case "for":
@@ -170,6 +173,9 @@ func appendPairs(b []byte, p *Push) []byte {
 	}
 	if p.Group != "" {
 		b = append(append(b, " group="...), Escape(p.Group)...)
+	}
+	if p.Key != "" {
+		b = append(append(b, " key="...), Escape(p.Key)...)
 	}
 	if p.Schedule != "" {
 		b = append(append(b, " sched="...), p.Schedule...)
@@ -237,7 +243,7 @@ func (j *Job) Pushed() *Push {
 	return &Push{
 		Topic: j.Topic, ID: j.ID, Body: j.Body, ContentType: j.ContentType, Priority: j.Priority, Order: j.Order,
 		TTR: j.TTR, MaxAttempts: j.MaxAttempts, ExpiresAt: j.ExpiresAt, Headers: j.Headers, Retry: j.Retry,
-		Group: j.Group, Schedule: j.Schedule, For: j.For,
+		Group: j.Group, Key: j.Key, Schedule: j.Schedule, For: j.For,
 	}
 }
 

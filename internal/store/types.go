@@ -49,6 +49,7 @@ type Push struct {
 	Headers     map[string]string // the job's own
 	Retry       []time.Duration   // waits between attempts, MaxWaits at most; the last repeats. nil: the topic's
 	Group       string            // which can be cancelled together; empty: none
+	Key         string            // of which a topic calls some at a time, see KeyConf; empty: none
 	Schedule    string            // of which it is an occurrence, at For; empty: of none
 	For         time.Time
 	OnDuplicate OnDuplicate
@@ -82,6 +83,7 @@ type Job struct {
 	Headers     map[string]string
 	Retry       []time.Duration // nil: the topic's
 	Group       string          // empty: none
+	Key         string          // empty: none
 	Schedule    string          // empty: none
 	For         time.Time       // the nominal time of the occurrence
 	CreatedAt   time.Time

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- With: server, record, topic, totals, order, wait, group, occurrence, remove, dead, copy, lines, cursors.
+-- With: server, record, topic, totals, order, key, wait, group, occurrence, remove, admit, dead, copy, lines, cursors.
 -- Applies lines of a journal to the bucket: of all changes of a job the one with the highest revision decides, in
 -- whatever order and from however many hosts their lines come.
 -- KEYS[1] the bucket's prefix.

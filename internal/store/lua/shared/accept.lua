@@ -6,6 +6,7 @@ run.delivered, run.kept, run.gone = {}, {}, {}
 local function accept(topic, id, job, line)
   run.delivered[#run.delivered + 1] = id
   set(job, 'token', nil)
+  if job.more ~= '' then leaveKey(topic, id, job) end
   noteOccurrence(topic, id, job, 'done')
   if line == '' or not remembers(topic) then
     clear(topic, id, job)
