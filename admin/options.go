@@ -33,7 +33,8 @@ type Options struct {
 	Accounts  *account.Store
 	Sessions  access.SessionStore
 	Tasks     *bulk.Runner
-	Search    jobs.Searcher // of the journals
+	TokenUses func(ctx context.Context, tokens []*registry.Token) map[uint64]*registry.Quotas // nil: not shown
+	Search    jobs.Searcher                                                                   // of the journals
 	Master    shards.Master
 	Config    *conf.Config
 	History   figures.History

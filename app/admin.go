@@ -56,6 +56,7 @@ func (p *parts) adminOptions(caller *callback.Caller) admin.Options {
 		History:   &history.Reader{Store: history.NewStore(p.registry.DB())},
 		Refused:   p.lastRefused,
 		Tasks:     p.taskRunner(),
+		TokenUses: p.tokenUses,
 		Host:      setup.HostName(p.cfg),
 		Alerts:    alert.NewStore(p.registry.DB()).In(p.cfg.DataDir),
 		Web:       caller.Client(),
@@ -71,7 +72,7 @@ func (p *parts) adminOptions(caller *callback.Caller) admin.Options {
 // taskRunner returns the runner of this host's bulk tasks.
 func (p *parts) taskRunner() *bulk.Runner {
 	return bulk.NewRunner(bulk.Options{
-		Store: bulk.NewStore(p.registry), Queue: p.queue, Registry: p.registry,
+		Storage: bulk.NewStore(p.registry), Queue: p.queue, Registry: p.registry,
 		Dir:  filepath.Join(p.cfg.DataDir, "tasks"),
 		Host: setup.HostName(p.cfg), // two installations on one host must not run each other's tasks
 		Lead: p.registry.DB().Lead, Log: p.log, Now: time.Now,

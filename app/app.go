@@ -20,6 +20,7 @@ import (
 	"github.com/wakecall/wakecall/internal/log"
 	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/observe/refusals"
+	"github.com/wakecall/wakecall/internal/observe/relays"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/queue/devclock"
 	"github.com/wakecall/wakecall/internal/queue/pull"
@@ -44,7 +45,7 @@ type parts struct {
 	ticks    []chan struct{}     // see shardsChanged
 	changes  *registry.Subscription
 
-	clock *devclock.Clock  // of an installation for tests, and what moves it
+	clock *devclock.Clock // of an installation for tests, and what moves it
 	dev   *devclock.Driver
 
 	// recovered reports what the journal's lines did in a shard that had lost writes; nil except in the redis-checker,
@@ -331,6 +332,9 @@ func topicConf(t *registry.Topic) store.TopicConf {
 func (p *parts) lastRefused(ctx context.Context) (refusals.Streak, error) {
 	return refusals.Latest(ctx, p.registry.DB())
 }
+
+// relays returns the reports about outbox tables.
+func (p *parts) relays() relays.Store { return relays.Store{DB: p.registry.DB()} }
 
 // figures returns the queue with what people read about it.
 func (p *parts) figures() observe.Figures { return observe.Figures{Queue: p.queue} }

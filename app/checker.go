@@ -84,6 +84,7 @@ func (p *parts) newAlerts(c *checker.Checker, hooks *http.Client, say func(strin
 		Unknown:  p.unknownTopics,
 		Journal:  p.journal.Try,
 		Refused:  p.lastRefused,
+		Relays:   p.relays().List,
 		Deaths:   p.deaths,
 		Forecast: p.forecastOf(), Schedules: p.schedules().States,
 		Shards: func() []alert.ShardFinding { return shardFindings(c) }, ClaimDeaths: store.ClaimDeaths,

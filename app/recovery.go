@@ -33,7 +33,7 @@ func Recover(
 		return report, setup.ExplainRegistry(cfg, err)
 	}
 	defer func() { err = errors.Join(err, p.close()) }()
-	if err := answers(p.queue.Health(ctx), o.Shard); err != nil {
+	if err := allAnswer(p.queue.Health(ctx), o.Shard); err != nil {
 		return report, err
 	}
 	o.Shards, o.Topic, o.Logger = p.queue.Shards.All(), p.hasTopic, p.log
@@ -54,8 +54,8 @@ func (p *parts) scheduleHome(topic, name string) *store.Shard {
 	return s
 }
 
-// answers returns an error if a shard to be compared is down: the shard only or, if that is empty, any shard.
-func answers(shards []store.ShardHealth, only string) error {
+// allAnswer returns an error if a shard to be compared is down: the shard only or, if that is empty, any shard.
+func allAnswer(shards []store.ShardHealth, only string) error {
 	var names []string
 	for _, h := range shards {
 		names = append(names, h.Name)

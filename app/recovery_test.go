@@ -14,7 +14,7 @@ func TestRecoveringOneShardNeedsOnlyThatOne(t *testing.T) {
 		"": "shard b does not answer", "a": "", "b": "shard b does not answer",
 		"c": `no shard "c" in use; shards in use: a, b`,
 	} {
-		err := answers(shards, only)
+		err := allAnswer(shards, only)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("--shard %q: %v", only, err)
 		}

@@ -18,7 +18,9 @@ import (
 	"github.com/wakecall/wakecall/internal/callback"
 	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/observe/activity"
+	"github.com/wakecall/wakecall/internal/queue/answers"
 	"github.com/wakecall/wakecall/internal/queue/recurring"
+	"github.com/wakecall/wakecall/internal/quota"
 	"github.com/wakecall/wakecall/internal/reconcile"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/store"
@@ -140,8 +142,12 @@ func (p *parts) newServer(l net.Listener, replaced func() bool) (role, error) {
 	if err != nil {
 		return role{}, err
 	}
+	waiting := answers.New(answers.Options{Buckets: p.queue.Shards.Buckets, Changed: p.shardsChanged()})
+	tasks := p.taskRunner()
 	o := server.Options{
-		Jobs: p.jobs(), Groups: p.queue, Schedules: p.schedules(), Waits: p.figures(), Workers: p.pull,
+		Jobs: p.jobs(), Groups: p.queue, Relays: p.relays(), Schedules: p.schedules(), Tasks: tasks,
+		Meter: quota.New(p.queue, p.log), Uses: p.tokenUses, Waits: p.figures(), Workers: p.pull,
+		Answers:  waiting,
 		Search:   searcher,
 		Registry: p.editedRegistry(),
 		Healthy:  p.journal.Accepting,
@@ -165,10 +171,21 @@ func (p *parts) newServer(l net.Listener, replaced func() bool) (role, error) {
 	}
 	ready := make(chan struct{})
 	return role{ready: ready, run: func(ctx context.Context) error {
+		defer p.start(ctx, service{"waiting pushes", waiting.Run})()
 		p.awaitShards(ctx)
 		close(ready)
+		working, stop := context.WithCancel(ctx)
+		var wg sync.WaitGroup
+		wg.Go(func() { _ = tasks.Run(working) })
+		defer wg.Wait()
+		defer stop()
 		return s.Run(ctx, l)
 	}}, nil
+}
+
+// tokenUses returns what tokens use of their quotas.
+func (p *parts) tokenUses(ctx context.Context, tokens []*registry.Token) map[uint64]*registry.Quotas {
+	return quota.Used(ctx, p.queue, tokens)
 }
 
 // countWorkers shows the number of waiting workers of this process in /metrics.

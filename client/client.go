@@ -183,6 +183,12 @@ func (c *Client) once(ctx context.Context, r request, out any) error {
 	return nil
 }
 
+// Do sends a request for which this package has no method, and decodes the answer into out, unless out is nil. The path
+// begins with /v1/, is escaped, and may have a query; a body is JSON. It is never repeated.
+func (c *Client) Do(ctx context.Context, method, path string, body []byte, out any) error {
+	return c.once(ctx, request{method: method, path: path, body: body}, out)
+}
+
 // get is do with a new T for the answer.
 func get[T any](ctx context.Context, c *Client, r request) (*T, error) {
 	var out T

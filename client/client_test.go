@@ -479,3 +479,24 @@ func TestAReasonFitsTheServer(t *testing.T) {
 		}
 	}
 }
+
+// TestChangeOfURL: nil keeps it, empty sends null; a local time goes with its zone.
+func TestChangeOfURL(t *testing.T) {
+	none, url := "", "https://a.shop.example/hooks/1"
+	for want, ch := range map[string]Change{
+		`{"priority":"low"}`:                   {Priority: "low"},
+		`{"url":null}`:                         {URL: &none},
+		`{"url":"` + url + `","body":{"a":1}}`: {URL: &url, Body: []byte(`{"a":1}`)},
+		`{"due_at":"2031-03-30T02:30:00","time_zone":"Europe/Berlin"}`: {
+			DueLocal: "2031-03-30T02:30:00", TimeZone: "Europe/Berlin",
+		},
+	} {
+		got, err := ch.encode()
+		if err != nil || string(got) != want {
+			t.Errorf("%s, %v; want %s", got, err, want)
+		}
+	}
+	if _, err := (Change{Body: []byte("{")}).encode(); err == nil {
+		t.Error("accepted a body that is not JSON")
+	}
+}

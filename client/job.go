@@ -43,6 +43,8 @@ type Push struct {
 	Body        json.RawMessage // any JSON value; it reaches the endpoint unchanged, byte for byte
 	Delay       *time.Duration  // from the push; nil: the topic's
 	DueAt       time.Time       // instead of Delay; rounded up to milliseconds; a past time means now
+	DueLocal    string          // instead of DueAt: a time such as 2026-12-24T18:00:00 in TimeZone
+	TimeZone    string          // of DueLocal: an IANA name such as Europe/Berlin
 	Priority    string          // High, Normal or Low
 	TTR         time.Duration   // how long one attempt may take
 	MaxAttempts int
@@ -52,6 +54,11 @@ type Push struct {
 	Headers     map[string]string // the job's own
 	Retry       []time.Duration   // waits between attempts
 	Group       string            // CancelGroup deletes all jobs of a group; as an ID, or empty: none
+	URL         string            // called instead of the topic's CallbackURL, if its JobURLs allow it
+	// Wait makes Push return when the job has ended, at the latest after this time, up to a minute: State is Done or Dead
+	// then. It needs the right to read, too. Not in a batch.
+	Wait            time.Duration
+	DeleteOnTimeout bool // delete the job when Wait is over, unless it runs
 }
 
 // After returns a Push.Delay.
@@ -62,6 +69,7 @@ type Job struct {
 	Topic         string     `json:"topic"`
 	ID            string     `json:"id"`
 	Group         string     `json:"group,omitempty"`
+	URL           string     `json:"url,omitempty"` // its own, instead of the topic's
 	State         string     `json:"state"`
 	DueAt         time.Time  `json:"due_at"` // as pushed or changed; retries do not move it
 	Priority      string     `json:"priority"`
@@ -84,14 +92,29 @@ type Job struct {
 	Body        json.RawMessage   `json:"body,omitempty"`         // JSON unchanged; other text as a JSON string
 	BodyBase64  []byte            `json:"body_base64,omitempty"`  // of one that is neither text nor I-JSON
 	// of a finished job: the body was too long to be remembered
-	BodyGone bool      `json:"body_gone,omitempty"`
-	History  []Attempt `json:"history,omitempty"` // the last 20 attempts, oldest first
-	Waits    []Wait    `json:"waits,omitempty"`   // all that a delayed or ready job waits for
+	BodyGone bool `json:"body_gone,omitempty"`
+	// of a finished job for which a Push waited, for two minutes: the result in the worker's ack, or what the endpoint
+	// answered, see Response; Truncated: only the beginning of it
+	Result    json.RawMessage `json:"result,omitempty"`
+	Truncated bool            `json:"truncated,omitempty"`
+	// of a push that waited: the error of a dead job's last attempt; and whether the job was deleted, by DeleteOnTimeout
+	Error   string    `json:"error,omitempty"`
+	Deleted bool      `json:"deleted,omitempty"`
+	History []Attempt `json:"history,omitempty"` // the last 20 attempts, oldest first
+	Waits   []Wait    `json:"waits,omitempty"`   // all that a delayed or ready job waits for
 	// of a job that a schedule pushed
 	Schedule     string     `json:"schedule,omitempty"`
 	ScheduledFor *time.Time `json:"scheduled_for,omitempty"` // the same over retries, without the jitter
 	// returned by Get, Change and Run; changes with every change of the job
 	ETag string `json:"-"`
+}
+
+// Response is the Result of a job that was delivered to an endpoint.
+type Response struct {
+	Status      int     `json:"status"`
+	ContentType string  `json:"content_type"`
+	Body        *string `json:"body,omitempty"`        // nil: it is not UTF-8
+	BodyBase64  []byte  `json:"body_base64,omitempty"` // then
 }
 
 // Attempt is one callback.
@@ -129,14 +152,17 @@ type Result struct {
 }
 
 // Push stores a job. Errors: ErrInvalid, ErrNotFound (no such topic), ErrConflict (the topic is offline, the group is
-// closed; or, with Refuse, the id already exists), ErrTooLarge, ErrUnavailable.
+// closed; with Refuse, the id already exists; or, with Wait, the job was deleted or replaced), ErrTooLarge,
+// ErrUnavailable.
 func (c *Client) Push(ctx context.Context, topic string, p Push) (*Job, error) {
 	p.Topic = "" // the path has it
 	body, err := p.encode()
 	if err != nil {
 		return nil, err
 	}
-	return c.job(ctx, request{method: http.MethodPost, path: jobsPath(topic), body: body, repeatable: p.repeatable()})
+	return c.job(ctx, request{
+		method: http.MethodPost, path: jobsPath(topic), body: body, repeatable: p.repeatable(), waits: p.Wait,
+	})
 }
 
 // RawPush is a job whose body need not be JSON.
@@ -146,11 +172,17 @@ type RawPush struct {
 	ContentType string // of the body; empty: application/json
 	Delay       *time.Duration
 	DueAt       time.Time
+	DueLocal    string
+	TimeZone    string
 	Priority    string
 	TTR         time.Duration
 	MaxAttempts int
 	OnDuplicate string
 	Group       string
+	URL         string
+
+	Wait            time.Duration // as in Push
+	DeleteOnTimeout bool
 }
 
 // PushRaw stores a job with any bytes as its body. Errors are those of Push.
@@ -164,15 +196,19 @@ func (c *Client) PushRaw(ctx context.Context, topic string, p RawPush) (*Job, er
 	}
 	return c.job(ctx, request{
 		method: http.MethodPut, path: jobPath(topic, p.ID), query: p.query(), body: body, contentType: p.ContentType,
-		repeatable: p.OnDuplicate != Refuse,
+		repeatable: p.OnDuplicate != Refuse, waits: p.Wait,
 	})
 }
 
 func (p RawPush) query() url.Values {
-	w := Push{Delay: p.Delay, DueAt: p.DueAt, TTR: p.TTR}.wire()
+	w := Push{
+		Delay: p.Delay, DueAt: p.DueAt, DueLocal: p.DueLocal, TTR: p.TTR, Wait: p.Wait,
+		DeleteOnTimeout: p.DeleteOnTimeout,
+	}.wire()
 	return queryOf(map[string]string{
 		"delay": w.Delay, "due_at": w.DueAt, "ttr": w.TTR, "max_attempts": unlessZero(p.MaxAttempts),
 		"priority": p.Priority, "on_duplicate": p.OnDuplicate, "group": p.Group,
+		"url": p.URL, "time_zone": p.TimeZone, "wait": w.Wait, "on_timeout": w.OnTimeout,
 	})
 }
 
@@ -239,6 +275,7 @@ type wirePush struct {
 	ID          string            `json:"id,omitempty"`
 	Delay       string            `json:"delay,omitempty"`
 	DueAt       string            `json:"due_at,omitempty"`
+	TimeZone    string            `json:"time_zone,omitempty"`
 	Priority    string            `json:"priority,omitempty"`
 	TTR         string            `json:"ttr,omitempty"`
 	MaxAttempts int               `json:"max_attempts,omitempty"`
@@ -248,12 +285,18 @@ type wirePush struct {
 	Headers     map[string]string `json:"headers,omitempty"`
 	Retry       []Duration        `json:"retry,omitempty"`
 	Group       string            `json:"group,omitempty"`
+	URL         *string           `json:"url,omitempty"`
+	Wait        string            `json:"wait,omitempty"`
+	OnTimeout   string            `json:"on_timeout,omitempty"`
 }
 
 func (p Push) wire() wirePush {
 	w := wirePush{
 		Topic: p.Topic, ID: p.ID, Priority: p.Priority, MaxAttempts: p.MaxAttempts, OnDuplicate: p.OnDuplicate,
-		Headers: p.Headers, Group: p.Group,
+		Headers: p.Headers, Group: p.Group, DueAt: p.DueLocal, TimeZone: p.TimeZone,
+	}
+	if p.URL != "" {
+		w.URL = &p.URL
 	}
 	if p.Delay != nil {
 		w.Delay = p.Delay.String()
@@ -263,6 +306,12 @@ func (p Push) wire() wirePush {
 	}
 	if p.TTR != 0 {
 		w.TTR = p.TTR.String()
+	}
+	if p.Wait != 0 {
+		w.Wait = p.Wait.String()
+	}
+	if p.DeleteOnTimeout {
+		w.OnTimeout = "delete"
 	}
 	if p.TTL != 0 {
 		w.TTL = p.TTL.String()
@@ -312,9 +361,12 @@ func (c *Client) Get(ctx context.Context, topic, id string) (*Job, error) {
 
 // Change is an edit of a delayed or ready job. A nil field stays as it is.
 type Change struct {
-	DueAt    *time.Time      // or
-	Delay    *time.Duration  // from now
+	DueAt    *time.Time     // or
+	Delay    *time.Duration // from now
+	DueLocal string         // as in Push, with TimeZone
+	TimeZone string
 	Priority string          // empty: unchanged
+	URL      *string         // empty: the topic's; nil: unchanged
 	Body     json.RawMessage // nil: unchanged
 	ETag     string          // the change is made only if the job still has it; empty: any
 }
@@ -333,19 +385,32 @@ func (c *Client) Change(ctx context.Context, topic, id string, ch Change) (*Job,
 }
 
 func (ch Change) encode() ([]byte, error) {
-	p := Push{Priority: ch.Priority, Delay: ch.Delay, Body: ch.Body}
+	p := Push{Priority: ch.Priority, Delay: ch.Delay, DueLocal: ch.DueLocal, TimeZone: ch.TimeZone}
 	if ch.DueAt != nil {
 		p.DueAt = *ch.DueAt
 	}
-	if ch.Body != nil {
-		return p.encode()
+	head, err := encode(struct {
+		wirePush
+		URL json.RawMessage `json:"url,omitempty"` // null: the topic's
+	}{p.wire(), ch.url()})
+	if err != nil || ch.Body == nil {
+		return head, err
 	}
-	p.Body = json.RawMessage("0")
-	b, err := p.encode()
-	if err != nil {
-		return nil, err
+	if !json.Valid(ch.Body) {
+		return nil, errors.New("the body must be JSON")
 	}
-	return append(bytes.TrimSuffix(bytes.TrimSuffix(b, []byte(`"body":0}`)), []byte(",")), '}'), nil
+	return withBody(head, ch.Body), nil
+}
+
+func (ch Change) url() json.RawMessage {
+	if ch.URL == nil {
+		return nil
+	}
+	if *ch.URL == "" {
+		return json.RawMessage("null")
+	}
+	text, _ := json.Marshal(*ch.URL) // a text: cannot fail
+	return text
 }
 
 // Delete removes a job. No callback starts after Delete has returned nil. ErrNotFound: it does not exist.

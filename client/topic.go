@@ -48,6 +48,8 @@ type Topic struct {
 	Title       string            `json:"title,omitempty"`
 	Delivery    string            `json:"delivery,omitempty"` // push or pull
 	CallbackURL string            `json:"callback_url,omitempty"`
+	JobURLs     []string          `json:"job_urls,omitempty"`     // patterns of the URLs that jobs may have instead
+	CloudEvents bool              `json:"cloudevents,omitempty"`  // callbacks are CloudEvents in binary mode
 	Method      string            `json:"method,omitempty"`       // POST, PUT or GET
 	ContentType string            `json:"content_type,omitempty"` // json or form
 	Headers     map[string]string `json:"headers,omitempty"`

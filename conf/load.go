@@ -152,7 +152,7 @@ func Getenv(env []string, name string) string {
 
 // notKeys matches WAKECALL_ variables that are not keys: Wakecall's own, and those that Kubernetes sets in every pod
 // for a service named wakecall or wakecall-….
-var notKeys = regexp.MustCompile(`^WAKECALL_(CONFIG|CHILD|TOKEN|URL|TEST_.*|` +
+var notKeys = regexp.MustCompile(`^WAKECALL_(CONFIG|CHILD|TOKEN|URL|RELAY_DSN(_FILE)?|TEST_.*|` +
 	`([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_[0-9]+_(TCP|UDP)(_[A-Z]+)?))=|` +
 	`^WAKECALL_([A-Z0-9_]+_)?PORT=(tcp|udp)://`)
 

@@ -142,15 +142,20 @@ func (s *reserver) attempt(r *reservation, topic *registry.Topic, ttr time.Durat
 		s.noteReleased(r.Topic)
 		return end(r, store.Release, out.Reason)
 	}
-	o.Endpoint = store.EndpointUp
-	if out.EndpointDown {
+	switch {
+	case out.EndpointDown:
 		o.Endpoint = store.EndpointDown
+	case !out.Unsent:
+		o.Endpoint = store.EndpointUp
 	}
 	o.Attempt = &store.Attempt{
 		StartedAt: r.redisAt(started).UnixMilli(), TookMS: float64(o.took.Microseconds()) / 1000,
 		Status: out.Status, Error: cut(out.Err, maxError), Answer: cut(o.answer, maxAnswer),
 	}
 	s.decide(o, &out, topic, n, most)
+	if r.Awaited && o.Verb == store.Done {
+		o.Answer = store.EndpointAnswer(out.Status, out.ContentType, out.Answer, out.Truncated)
+	}
 	return o
 }
 
@@ -209,8 +214,13 @@ func (s *reserver) call(r *reservation, topic *registry.Topic, ttr time.Duration
 	if err != nil {
 		return callback.Outcome{Class: callback.Failure, Reason: uncallable, Err: err.Error(), EndpointDown: true}
 	}
+	if r.URL != "" {
+		if _, err := topic.JobURL(r.URL); err != nil { // the patterns were changed since the push
+			return callback.Outcome{Class: callback.Failure, Reason: callback.ReasonURL, Err: err.Error(), Unsent: true}
+		}
+	}
 	return s.d.opts.Caller.Do(s.d.calls, e, &callback.Request{
-		Topic: r.Topic, ID: r.ID, Body: r.Body, ContentType: r.ContentType, Headers: r.CallHeaders(),
+		Topic: r.Topic, ID: r.ID, URL: r.URL, Body: r.Body, ContentType: r.ContentType, Headers: r.CallHeaders(),
 		Priority: r.Priority.String(),
 		Attempt:  n, MaxAttempts: most, DueAt: r.DueAt, CreatedAt: r.CreatedAt, Timeout: ttr,
 		Begin: func() error {

@@ -43,7 +43,7 @@ func (e *endpoints) of(t *registry.Topic, most int, log *slog.Logger) (*callback
 	}
 	ep, err := callback.CompileEndpoint(callback.EndpointSpec{
 		URL: t.CallbackURL, Method: t.Method, ContentType: t.ContentType, Headers: t.Headers, Fixed: t.Seals,
-		RetryIf: t.RetryIf, Secrets: t.Secrets, Dialect: t.Dialect,
+		RetryIf: t.RetryIf, Secrets: t.Secrets, Dialect: t.Dialect, CloudEvents: t.CloudEvents,
 	})
 	if err != nil {
 		err = fmt.Errorf("topic %s cannot be called: %w", t.Name, err)

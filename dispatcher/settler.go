@@ -179,7 +179,7 @@ func (s *settler) record(batch []*outcome) {
 			Reason: o.reason, Shard: j.Shard, Revision: j.Revision,
 		}
 		if o.Verb == store.Done || o.dies() {
-			line.Schedule, line.For = j.Schedule, j.For
+			line.Schedule, line.For, line.Answer = j.Schedule, j.For, o.Answer.Encode()
 		}
 		if a := o.Attempt; a != nil {
 			line.StartedAt, line.Took = time.UnixMilli(a.StartedAt).UTC(), o.took

@@ -21,12 +21,14 @@ type api struct {
 	t        *testing.T
 	jobs     *fakeJobs
 	groups   fakeGroups
+	relays   fakeRelays
 	registry *fakeRegistry
 	workers  *fakeWorkers
 	alerts   *fakeAlerts
 	server   *server.Server
 
 	schedules fakeSchedules
+	tasks     fakeTasks
 	url       string
 	client    *http.Client
 	token     string
@@ -39,7 +41,7 @@ func newAPI(t *testing.T, adjust ...func(*server.Options)) *api {
 	a.token = a.registry.grant("all", "*", registry.RightPush, registry.RightRead, registry.RightManage,
 		registry.RightConsume)
 	opts := server.Options{
-		Jobs: a.jobs, Groups: &a.groups, Schedules: &a.schedules, Waits: a.jobs, Workers: a.workers, Registry: a.registry, Alerts: a.alerts, Version: "0.0.0-test",
+		Jobs: a.jobs, Groups: &a.groups, Relays: &a.relays, Schedules: &a.schedules, Tasks: &a.tasks, Waits: a.jobs, Workers: a.workers, Registry: a.registry, Alerts: a.alerts, Version: "0.0.0-test",
 	}
 	for _, f := range adjust {
 		f(&opts)

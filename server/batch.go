@@ -19,6 +19,9 @@ type batch struct {
 
 func (s *Server) pushBatch(c *call) error {
 	limit := min(int64(s.limits.MaxBatch)*int64(s.limits.MaxBody+envelope), s.limits.MaxBatchBytes)
+	if preferredWait(c.Request().Header) != "" {
+		return errBatchWaits
+	}
 	return s.withBody(c, limit, func(body *buffer) error {
 		var b batch
 		if err := b.split(body.b, s.limits.MaxBatch); err != nil {
@@ -27,6 +30,9 @@ func (s *Server) pushBatch(c *call) error {
 		s.validate(c, &b)
 		if err := s.accepting(b.pushes...); err != nil {
 			return err
+		}
+		if s.registry.Snapshot().Limits(c.token.ID) != nil {
+			b.refuse(s.admit(c, pointers(b.pushes)...))
 		}
 		body.lent = true
 		results := s.jobs.PushBatch(c.ctx(), b.pushes)
@@ -57,6 +63,29 @@ func (b *batch) split(data []byte, most int) error {
 	return nil
 }
 
+func pointers(pushes []store.Push) []*store.Push {
+	list := make([]*store.Push, len(pushes))
+	for i := range pushes {
+		list[i] = &pushes[i]
+	}
+	return list
+}
+
+// refuse refuses the pushes from the nth on.
+func (b *batch) refuse(n int, err error) {
+	next := 0
+	for i := range b.refused {
+		if b.refused[i] != nil {
+			continue
+		}
+		if next >= n {
+			b.refused[i] = err
+		}
+		next++
+	}
+	b.pushes = b.pushes[:n]
+}
+
 // validate decodes each member and collects those that can be pushed.
 func (s *Server) validate(c *call, b *batch) {
 	b.refused = make([]error, len(b.members))
@@ -79,6 +108,9 @@ func (s *Server) decodeMember(c *call, r *memberRequest, member []byte) (p store
 	}
 	if err := decode(member, r); err != nil {
 		return p, err
+	}
+	if r.Wait.given || r.OnTimeout.given {
+		return p, errBatchWaits
 	}
 	if !r.Topic.given {
 		return p, badField("topic", "required")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/wakecall/wakecall/internal/bulk"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/store"
 )
@@ -21,7 +22,10 @@ type call struct {
 	id    string // the job's
 	group string
 
+	waiting *pushWaiting // of a push that waits for the job's end
+
 	schedule *registry.Schedule
+	task     *bulk.Task
 	query    url.Values
 
 	refreshed bool // the registry was refreshed for this request; once is enough for all topics of a batch

@@ -97,6 +97,7 @@ func (f *fakeJobs) push(p store.Push) store.Result {
 	job := &store.Job{
 		Topic: p.Topic, ID: p.ID, State: store.Delayed, Body: p.Body, ContentType: p.ContentType, Priority: p.Priority,
 		TTR: p.TTR, MaxAttempts: p.MaxAttempts, CreatedAt: now, DueAt: due, NextAt: due, Group: p.Group,
+		URL: p.URL,
 	}
 	if !due.After(now) {
 		job.State, job.NextAt = store.Ready, time.Time{}
@@ -149,6 +150,9 @@ func (f *fakeJobs) Change(_ context.Context, topic, id string, c store.Change) (
 	}
 	if c.Priority != nil {
 		job.Priority = *c.Priority
+	}
+	if c.URL != nil {
+		job.URL = *c.URL
 	}
 	if c.Body != nil {
 		job.Body = bytes.Clone(*c.Body)
@@ -333,7 +337,11 @@ func (f *fakeJobs) Find(_ context.Context, refs []store.Ref) (found []*store.Job
 	defer f.mu.Unlock()
 	f.finds++
 	for _, r := range refs {
-		found = append(found, f.jobs[r.Topic+"/"+r.ID])
+		job := f.jobs[r.Topic+"/"+r.ID]
+		if job != nil {
+			job.ETag = cmp.Or(job.ETag, "e")
+		}
+		found = append(found, job)
 	}
 	return found, f.fail
 }

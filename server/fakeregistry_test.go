@@ -116,6 +116,7 @@ func (f *fakeRegistry) ListTokens() []*registry.Token {
 
 func (f *fakeRegistry) CreateToken(
 	_ context.Context, actor, name string, rights []registry.Right, topics []string, expires *time.Time,
+	with ...func(*registry.Token),
 ) (string, *registry.Token, error) {
 	if f.fail != nil {
 		return "", nil, f.fail
@@ -124,7 +125,20 @@ func (f *fakeRegistry) CreateToken(
 	secret := f.grant(name, strings.Join(topics, " "), rights...)
 	token := f.Snapshot().Tokens[hashOf(secret)]
 	token.ID, token.ExpiresAt, token.CreatedAt = uint64(1000+len(f.Snapshot().Tokens)), expires, time.Now()
+	for _, set := range with {
+		set(token)
+	}
 	return secret, token, nil
+}
+
+func (f *fakeRegistry) SetQuotas(_ context.Context, actor string, id uint64, q *registry.Quotas) error {
+	f.actor = actor
+	for _, t := range f.Snapshot().Tokens {
+		if t.ID == id {
+			t.Quotas = q
+		}
+	}
+	return f.fail
 }
 
 func (f *fakeRegistry) RevokeToken(_ context.Context, actor string, id uint64) error {

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -82,7 +83,11 @@ func (s *Server) cancelGroup(c *call) error {
 	if err != nil {
 		return err
 	}
-	done, err := s.opts.Groups.CancelGroup(c.editing(), c.group, c.token.Topics, closeFor)
+	topics, err := c.topicsOf()
+	if err != nil {
+		return err
+	}
+	done, err := s.opts.Groups.CancelGroup(c.editing(), c.group, topics, closeFor)
 	if err != nil {
 		return err
 	}
@@ -91,6 +96,24 @@ func (s *Server) cancelGroup(c *call) error {
 		status = http.StatusAccepted
 	}
 	return s.answer(c, status, &cancelledView{done.Deleted, done.Running, done.Pending})
+}
+
+// topicsOf reads the patterns to which a request is restricted; by default those of the token.
+func (c *call) topicsOf() ([]string, error) {
+	if !c.query.Has("topics") {
+		return c.token.Topics, nil
+	}
+	topics := strings.Split(c.query.Get("topics"), ",")
+	for _, pattern := range topics {
+		if err := registry.ValidTopicPattern(pattern); err != nil {
+			return nil, problemOf(err)
+		}
+	}
+	if !c.covers(topics) {
+		return nil, &Problem{Status: http.StatusForbidden, Field: "topics",
+			Detail: "topics: must be within the token's patterns, " + strings.Join(c.token.Topics, ", ")}
+	}
+	return topics, nil
 }
 
 // closeFor reads for how long to close a group.
@@ -116,9 +139,8 @@ type movedView struct {
 
 // moveRequest has one of its fields.
 type moveRequest struct {
-	Delay field[delay]  `json:"delay"`
-	DueAt field[moment] `json:"due_at"`
-	Shift field[shift]  `json:"shift"`
+	dueRequest
+	Shift field[shift] `json:"shift"`
 }
 
 func (s *Server) moveGroup(c *call) error {
@@ -154,12 +176,15 @@ func (r *moveRequest) move(key string) (m queue.Move, err error) {
 	case len(key) > maxKey:
 		return m, outOfRange("Idempotency-Key", "must be at most %d bytes", maxKey)
 	}
+	if err := r.checkTime(); err != nil {
+		return m, err
+	}
 	m.Key = key
 	switch {
 	case r.Delay.given:
 		m.Delay = (*time.Duration)(&r.Delay.value)
 	case r.DueAt.given:
-		m.DueAt = (*time.Time)(&r.DueAt.value)
+		m.DueAt = (*time.Time)(&r.DueAt.value.moment)
 	default:
 		m.Shift = (*time.Duration)(&r.Shift.value)
 	}

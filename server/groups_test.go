@@ -78,6 +78,8 @@ func TestGroups(t *testing.T) {
 		t.Error(r.body)
 	}
 	asked("cancel order 42 [*] 10m0s")
+	a.do("DELETE", group+"?topics=shop.*,x", "").want(202)
+	asked("cancel order 42 [shop.* x] 0s")
 	for body, want := range map[string]string{
 		`{"delay":"90s"}`:                   " 1m30s",
 		`{"due_at":"2027-01-02T03:04:05Z"}`: " 2027-01-02T03:04:05Z",
@@ -99,6 +101,7 @@ func TestGroupsRefuseWhatIsWrong(t *testing.T) {
 	a.do("GET", "/v1/groups/%20g", "").problem(400, "group", "space")
 	a.do("GET", group+"?limit=2000", "").problem(422, "limit")
 	a.do("DELETE", group+"?close=soon", "").problem(400, "close")
+	a.do("DELETE", group+"?topics=A", "").problem(400, "topics")
 	a.do("DELETE", group+"?close=0s", "").problem(422, "close", "1s")
 	a.do("DELETE", group+"?close=721h", "").problem(422, "close")
 	a.do("PATCH", group, `{}`).problem(400, "", "exactly one")

@@ -9,10 +9,10 @@ import (
 
 // changeRequest contains the fields that a PATCH may change.
 type changeRequest struct {
-	Body     anything        `json:"body"`
-	Delay    field[delay]    `json:"delay"`
-	DueAt    field[moment]   `json:"due_at"`
-	Priority field[priority] `json:"priority"`
+	Body anything `json:"body"`
+	dueRequest
+	Priority field[priority]   `json:"priority"`
+	URL      clearable[string] `json:"url"`
 }
 
 // pushRequest is a push without its topic.
@@ -27,6 +27,8 @@ type pushRequest struct {
 	Headers     field[map[string]string] `json:"headers"`
 	Retry       field[[]retryWait]       `json:"retry"`
 	Group       field[groupName]         `json:"group"`
+	Wait        field[pushWait]          `json:"wait"`
+	OnTimeout   field[onTimeout]         `json:"on_timeout"`
 }
 
 // memberRequest is a push of a batch.
@@ -82,9 +84,14 @@ func (r *pushRequest) push(topic *registry.Topic, body []byte, maxBody int, now 
 	if err := r.check(topic, body, maxBody); err != nil {
 		return store.Push{}, err
 	}
+	url, err := r.jobURL(topic)
+	if err != nil {
+		return store.Push{}, err
+	}
 	p := store.Push{
 		Topic: topic.Name, ID: string(r.ID.value), Body: body, Priority: store.Priority(r.Priority.value),
-		Delay: time.Duration(r.Delay.value), DueAt: time.Time(r.DueAt.value),
+		URL:   url,
+		Delay: time.Duration(r.Delay.value), DueAt: time.Time(r.DueAt.value.moment),
 		TTR: time.Duration(r.TTR.value), MaxAttempts: int(r.MaxAttempts.value),
 		TTL: time.Duration(r.TTL.value), ExpiresAt: time.Time(r.ExpiresAt.value), Headers: r.Headers.value,
 		OnDuplicate: store.OnDuplicate(r.OnDuplicate.value), Group: string(r.Group.value),
@@ -160,11 +167,12 @@ func checkSize(body []byte, most int) error {
 	return nil
 }
 
-func (r *changeRequest) checkTime() error {
-	if r.Delay.given && r.DueAt.given {
-		return badField("due_at", "must not be combined with delay")
+// jobURL returns the job's own URL, empty for none. Error: a *registry.FieldError.
+func (r *changeRequest) jobURL(topic *registry.Topic) (string, error) {
+	if !r.URL.given || r.URL.null {
+		return "", nil
 	}
-	return nil
+	return topic.JobURL(r.URL.value)
 }
 
 // topicPriority returns the priority of a push that sets none. The priority of a stored topic is valid.

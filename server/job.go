@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/observe/waits"
+	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/store"
 )
 
@@ -41,7 +42,7 @@ func (s *Server) changeJob(c *call) error {
 		if err := decode(body.b, &r); err != nil {
 			return err
 		}
-		change, err := r.change(body.b, s.limits.MaxBody)
+		change, err := r.change(c.topic, body.b, s.limits.MaxBody)
 		if err != nil {
 			return err
 		}
@@ -57,22 +58,29 @@ func (s *Server) changeJob(c *call) error {
 }
 
 // change returns the change that a PATCH requests.
-func (r *changeRequest) change(request []byte, maxBody int) (store.Change, error) {
+func (r *changeRequest) change(topic *registry.Topic, request []byte, maxBody int) (store.Change, error) {
 	var change store.Change
-	if !r.Body.given && !r.Delay.given && !r.DueAt.given && !r.Priority.given {
-		return change, badValue("nothing to change: one or more of body, delay, due_at, priority is required")
+	if !r.Body.given && !r.Delay.given && !r.DueAt.given && !r.TimeZone.given && !r.Priority.given && !r.URL.given {
+		return change, badValue("nothing to change: one or more of body, delay, due_at, priority, url is required")
 	}
 	if err := r.checkTime(); err != nil {
 		return change, err
 	}
 	if r.DueAt.given {
-		change.DueAt = (*time.Time)(&r.DueAt.value)
+		change.DueAt = (*time.Time)(&r.DueAt.value.moment)
 	}
 	if r.Delay.given {
 		change.Delay = (*time.Duration)(&r.Delay.value)
 	}
 	if r.Priority.given {
 		change.Priority = (*store.Priority)(&r.Priority.value)
+	}
+	if r.URL.given {
+		url, err := r.jobURL(topic)
+		if err != nil {
+			return change, err
+		}
+		change.URL = &url
 	}
 	if r.Body.given {
 		body := r.Body.of(request)

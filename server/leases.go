@@ -120,6 +120,9 @@ func (r *endRequest) end(request []byte, as leaseVerb) (e store.End, err error) 
 	if r.Reason.given || r.Result.given {
 		e.Attempt = &store.Attempt{Error: r.Reason.value, Answer: string(r.Result.of(request))}
 	}
+	if r.Result.given {
+		e.Answer = store.WorkerAnswer(r.Result.of(request))
+	}
 	return e, nil
 }
 

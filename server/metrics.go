@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/wakecall/wakecall/internal/metrics"
+	"github.com/wakecall/wakecall/internal/queue/answers"
 	"github.com/wakecall/wakecall/internal/store"
 )
 
@@ -31,9 +32,10 @@ type counters struct {
 	inFlight prometheus.Gauge
 	reserved *metrics.Counter
 	leases   *prometheus.CounterVec
+	waits    *prometheus.CounterVec
 }
 
-func newCounters(reg prometheus.Registerer, topics int) (*counters, error) {
+func newCounters(reg prometheus.Registerer, topics int, hub *answers.Hub) (*counters, error) {
 	m := &counters{
 		pushes: metrics.New(
 			"wakecall_pushes_total", "Jobs pushed through the API, by topic and result.", topics, "result"),
@@ -49,10 +51,16 @@ func newCounters(reg prometheus.Registerer, topics int) (*counters, error) {
 	m.leases = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "wakecall_leases_total", Help: "Leases ended or extended by workers, by verb and result.",
 	}, []string{"verb", "result"})
+	m.waits = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "wakecall_push_waits_total", Help: "Pushes that waited for the ends of their jobs, by outcome.",
+	}, []string{"outcome"})
+	waiting := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "wakecall_waiting_pushes", Help: "Pushes waiting for the ends of their jobs.",
+	}, func() float64 { return float64(hub.Open()) })
 	if reg == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.pushes, m.duration, m.inFlight, m.reserved, m.leases} {
+	for _, c := range []prometheus.Collector{m.pushes, m.duration, m.inFlight, m.reserved, m.leases, m.waits, waiting} {
 		if err := reg.Register(c); err != nil {
 			return nil, err
 		}

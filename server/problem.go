@@ -30,6 +30,8 @@ type Problem struct {
 	Field      string
 	ID         string        // of a job that is stored, but not as durably as its topic requires
 	RetryAfter time.Duration // of 503 and 429
+	policy     string        // of a quota that is used up: RateLimit-Policy
+	limit      string        // and RateLimit
 	challenge  string        // of 401: the rest of WWW-Authenticate
 	cause      error         // for the log, never shown
 }
@@ -288,6 +290,10 @@ func setProblemHeaders(h http.Header, p *Problem) {
 	if p.Status == http.StatusServiceUnavailable || p.Status == http.StatusTooManyRequests {
 		seconds := int64(math.Ceil(p.RetryAfter.Seconds()))
 		h.Set("Retry-After", strconv.FormatInt(max(seconds, 1), 10))
+	}
+	if p.policy != "" {
+		h.Set("RateLimit-Policy", p.policy)
+		h.Set("RateLimit", p.limit)
 	}
 	if p.Status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", "Bearer"+p.challenge)

@@ -35,14 +35,16 @@ func (s *Server) push(h handler, params ...string) echo.HandlerFunc {
 		if err := acceptsPushes(c.topic); err != nil {
 			return err
 		}
+		defer c.leave()
 		err := c.readQuery(params...)
 		if err == nil {
 			err = h(c)
 		}
 		if err != nil {
 			s.countPush(c.topic.Name, resultOf(err))
+			return err
 		}
-		return err
+		return s.awaitEnd(c)
 	})
 }
 
@@ -60,13 +62,19 @@ func (s *Server) pushJSON(c *call) error {
 		if err != nil {
 			return err
 		}
-		return s.store(c, &p, body)
+		return s.store(c, &r, &p, body)
 	})
 }
 
-// store pushes the job and answers.
-func (s *Server) store(c *call, p *store.Push, body *buffer) error {
+// store pushes the job and answers, unless the push waits for the job's end: awaitEnd does so then.
+func (s *Server) store(c *call, r *pushRequest, p *store.Push, body *buffer) error {
 	if err := s.accepting(*p); err != nil {
+		return err
+	}
+	if err := s.readWait(c, r, p); err != nil {
+		return err
+	}
+	if _, err := s.admit(c, p); err != nil {
 		return err
 	}
 	body.lent = true
@@ -76,6 +84,10 @@ func (s *Server) store(c *call, p *store.Push, body *buffer) error {
 	}
 	body.lent = false
 	s.countPush(p.Topic, storedResult(p, &result))
+	if c.waiting != nil {
+		c.waiting.result = result
+		return nil
+	}
 	status := http.StatusOK
 	switch {
 	case result.Job.State == store.Spooled:

@@ -11,8 +11,8 @@ import (
 )
 
 // rawOptions are the query parameters of a raw push.
-var rawOptions = []string{"delay", "due_at", "priority", "ttr", "max_attempts", "on_duplicate", "ttl", "expires_at",
-	"group"}
+var rawOptions = []string{"delay", "due_at", "time_zone", "priority", "ttr", "max_attempts", "on_duplicate", "ttl",
+	"expires_at", "group", "url", "wait", "on_timeout"}
 
 func (s *Server) pushRaw(c *call) error {
 	if err := c.readID(); err != nil {
@@ -33,7 +33,7 @@ func (s *Server) pushRaw(c *call) error {
 			return err
 		}
 		p.ContentType = contentType
-		return s.store(c, &p, body)
+		return s.store(c, &r, &p, body)
 	})
 }
 
@@ -62,8 +62,8 @@ func optionValue(name, text string) (jsontext.Value, error) {
 	if v := jsontext.Value(text); name != "group" && v.Kind() == jsontext.KindNumber && v.IsValid() {
 		return v, nil
 	}
-	// An unencoded plus sign arrives as a space. It can only be the sign of the time zone.
-	if at := len(text) - len("+00:00"); name == "due_at" && at > 0 && text[at] == ' ' {
+	// An unencoded plus sign arrives as a space. It is the sign of the time zone, unless a time without seconds follows.
+	if at := len(text) - len("+00:00"); name == "due_at" && at > len("2030-01-31") && text[at] == ' ' {
 		text = text[:at] + "+" + text[at+1:]
 	}
 	return jsontext.AppendQuote(nil, text)

@@ -62,6 +62,21 @@ func (f *field[T]) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return nil
 }
 
+// clearable is a field that may be null, which removes what it sets.
+type clearable[T any] struct {
+	field[T]
+	null bool
+}
+
+// UnmarshalJSONFrom reads the value or null.
+func (f *clearable[T]) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	if f.given || d.PeekKind() != jsontext.KindNull {
+		return f.field.UnmarshalJSONFrom(d)
+	}
+	f.given, f.null = true, true
+	return d.SkipValue()
+}
+
 // part is the position of a value in a request, for values that are kept byte for byte.
 type part struct{ start, end int64 }
 

@@ -157,7 +157,7 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("%s is %v, want %v", key, got, want)
 		}
 	}
-	if len(counts) > 14 {
+	if len(counts) > 15 {
 		t.Errorf("%d series: %v", len(counts), counts)
 	}
 }

@@ -51,7 +51,7 @@ func (s *Server) routes() {
 	const group = "/v1/groups/:group"
 	e.GET(group, s.onGroup(mayRead, s.getGroup, "limit"))
 	e.PATCH(group, s.onGroup(mayPush, s.writing(s.moveGroup)))
-	e.DELETE(group, s.onGroup(mayPush, s.writing(s.cancelGroup), "close"))
+	e.DELETE(group, s.onGroup(mayPush, s.writing(s.cancelGroup), "close", "topics"))
 
 	const schedule = "/v1/schedules/:schedule"
 	e.GET("/v1/schedules", s.onAnyTopic(mayRead, s.listSchedules, "topic", "limit", "cursor"))
@@ -63,6 +63,12 @@ func (s *Server) routes() {
 	e.POST(schedule+"/run", s.onSchedule(s.writing(s.runSchedule), maySchedule, mayPush))
 	e.POST(schedule+"/backfill", s.onSchedule(s.writing(s.backfillSchedule), maySchedule, mayPush))
 
+	const task = "/v1/tasks/:task"
+	e.GET("/v1/tasks", s.onAnyTopic(mayManage, s.listTasks, "limit"))
+	e.POST("/v1/tasks", s.onAnyTopic(mayManage, s.startTask))
+	e.GET(task, s.onTask(s.getTask))
+	e.DELETE(task, s.onTask(s.cancelTask))
+
 	e.GET("/v1/topics", s.onAnyTopic(mayManage, s.listTopics, "limit", "cursor", "prefix", "state", "owner"))
 	e.PUT("/v1/topics", s.onAnyTopic(mayManage, s.putTopics))
 	e.GET(topic, s.onTopic(mayManage, s.getTopic))
@@ -70,6 +76,11 @@ func (s *Server) routes() {
 	e.DELETE(topic, s.onTopic(mayManage, s.deleteTopic, "drop", "force"))
 	e.GET(search.Path, s.search)
 	e.GET("/v1/shards", s.onAnyTopic(mayRead, s.shards))
+
+	const relay = "/v1/relays/:relay"
+	e.GET("/v1/relays", s.onAnyTopic(mayRead, s.listRelays))
+	e.PUT(relay, s.onRelay(s.putRelay))
+	e.DELETE(relay, s.onRelay(s.deleteRelay))
 
 	const open = "/v1/alerts/:alert"
 	e.GET("/v1/alerts", s.onAnyTopic(mayManage, s.listAlerts))
@@ -79,6 +90,7 @@ func (s *Server) routes() {
 
 	e.GET("/v1/tokens", s.onAnyTopic(mayTokens, s.listTokens))
 	e.POST("/v1/tokens", s.onAnyTopic(mayTokens, s.createToken))
+	e.PATCH("/v1/tokens/:token", s.onAnyTopic(mayTokens, s.setQuotas))
 	e.DELETE("/v1/tokens/:token", s.onAnyTopic(mayTokens, s.revokeToken))
 	if s.opts.Dev != nil {
 		s.devRoutes()

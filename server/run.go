@@ -20,6 +20,9 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	uses, stop := context.WithCancel(context.WithoutCancel(ctx)) // until all requests have ended
 	var storing sync.WaitGroup
 	storing.Go(func() { s.storeUses(uses) })
+	if s.opts.Meter != nil {
+		storing.Go(func() { s.opts.Meter.Run(uses, s.registry.Snapshot) })
+	}
 	defer storing.Wait()
 	defer stop()
 	return listen.HTTP(ctx, l, s.httpServer(), listen.Options{

@@ -17,6 +17,7 @@ import (
 
 	"github.com/wakecall/wakecall/internal/observe/forecast"
 	"github.com/wakecall/wakecall/internal/observe/waits"
+	"github.com/wakecall/wakecall/internal/queue/answers"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/store"
 )
@@ -45,8 +46,9 @@ type Jobs interface {
 // Tokens manages the API's tokens.
 type Tokens interface {
 	ListTokens() []*registry.Token
-	CreateToken(ctx context.Context, actor, name string, rights []registry.Right, topics []string, expires *time.Time) (
-		secret string, t *registry.Token, err error)
+	CreateToken(ctx context.Context, actor, name string, rights []registry.Right, topics []string, expires *time.Time,
+		with ...func(*registry.Token)) (secret string, t *registry.Token, err error)
+	SetQuotas(ctx context.Context, actor string, id uint64, q *registry.Quotas) error
 	RevokeToken(ctx context.Context, actor string, id uint64) error
 	TokenUses(ctx context.Context) (map[uint64]time.Time, error)
 	NoteTokenUses(ctx context.Context, ids []uint64, at time.Time) error
@@ -100,14 +102,19 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// Options of a Server. Jobs, Groups, Schedules, Workers and Registry are required; the rest has defaults.
+// Options of a Server. Jobs, Groups, Schedules, Tasks, Workers and Registry are required; the rest has defaults.
 type Options struct {
 	Jobs   Jobs
 	Groups Groups
+	Relays Relays // nil: the routes of relays answer 404
 
 	Schedules Schedules
+	Tasks     Tasks
+	Meter     Meter                                                                           // may be nil while no token has quotas
+	Uses      func(ctx context.Context, tokens []*registry.Token) map[uint64]*registry.Quotas // nil: not shown
 
-	Waits    waits.Queue // nil: answers do not say why a job waits
+	Answers  *answers.Hub // lets pushes wait for the ends of their jobs; nil: they only see them when their time is over
+	Waits    waits.Queue  // nil: answers do not say why a job waits
 	Registry Registry
 	Workers  Workers
 	Search   Searcher // nil: nothing is searched
@@ -144,6 +151,7 @@ type Server struct {
 	log      *slog.Logger
 	echo     *echo.Echo
 	metrics  *counters
+	answers  *answers.Hub
 	buffers  *buffers
 	docs     *docs
 	uses     tokenUses
@@ -170,13 +178,16 @@ func New(opts Options) (*Server, error) {
 	if s.healthy == nil {
 		s.healthy = func() error { return nil }
 	}
+	if s.answers = opts.Answers; s.answers == nil {
+		s.answers = answers.New(answers.Options{})
+	}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	if s.opts.Now == nil {
 		s.opts.Now = time.Now
 	}
 	s.buffers = newBuffers(s.limits.MaxBuffered)
 	var err error
-	if s.metrics, err = newCounters(opts.Registerer, opts.MetricTopics); err != nil {
+	if s.metrics, err = newCounters(opts.Registerer, opts.MetricTopics, s.answers); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
 	if s.docs, err = newDocs(opts.Version); err != nil {

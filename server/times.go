@@ -92,17 +92,23 @@ type moment time.Time
 // UnmarshalJSON rounds up, because a job must never be early.
 func (m *moment) UnmarshalJSON(v []byte) error {
 	t, err := parseInstant(v)
-	if err != nil {
-		return err
+	if err == nil {
+		*m, err = checkedMoment(t)
 	}
-	if time.Until(t) > store.MaxDelay { // the queue checks it again by Redis's clock
-		return rangeError("must be at most 10 years ahead")
+	return err
+}
+
+func checkedMoment(t time.Time) (moment, error) {
+	switch {
+	case registry.IsTooEarly(t):
+		return moment{}, rangeError("must not be before 2000")
+	case time.Until(t) > store.MaxDelay: // the queue checks it again by Redis's clock
+		return moment{}, rangeError("must be at most 10 years ahead")
 	}
 	if down := t.Truncate(time.Millisecond); !down.Equal(t) {
 		t = down.Add(time.Millisecond)
 	}
-	*m = moment(t)
-	return nil
+	return moment(t), nil
 }
 
 func parseInstant(v jsontext.Value) (time.Time, error) {

@@ -23,9 +23,15 @@ func (s *Server) listTokens(c *call) error {
 	if err != nil {
 		return err
 	}
-	views := []registry.ShownToken{}
-	for _, t := range s.covered(c.token) {
-		views = append(views, t.Shown(uses[t.ID]))
+	views, list := []registry.ShownToken{}, s.covered(c.token)
+	used := map[uint64]*registry.Quotas{}
+	if s.opts.Uses != nil {
+		used = s.opts.Uses(c.ctx(), registry.WithQuotas(list))
+	}
+	for _, t := range list {
+		view := t.Shown(uses[t.ID])
+		view.Used = used[t.ID]
+		views = append(views, view)
 	}
 	return s.answer(c, http.StatusOK, map[string]any{"tokens": views})
 }
@@ -48,7 +54,9 @@ func (s *Server) createToken(c *call) error {
 			return err
 		}
 		secret, t, err := s.registry.CreateToken(c.ctx(), c.actor(),
-			want.Name, want.Rights, want.Topics, want.ExpiresAt)
+			want.Name, want.Rights, want.Topics, want.ExpiresAt, func(t *registry.Token) {
+				t.MadeBy, t.Quotas = c.token.ID, want.Quotas
+			})
 		if err != nil {
 			return err
 		}
@@ -92,10 +100,11 @@ func (s *Server) revokeToken(c *call) error {
 // decodeNewToken reads the fields. Validate checks their values.
 func decodeNewToken(data []byte, now time.Time) (*registry.Token, error) {
 	var r struct {
-		Name    field[string]   `json:"name"`
-		Rights  field[[]string] `json:"rights"`
-		Topics  field[[]string] `json:"topics"`
-		Expires field[string]   `json:"expires"`
+		Name    field[string]      `json:"name"`
+		Rights  field[[]string]    `json:"rights"`
+		Topics  field[[]string]    `json:"topics"`
+		Expires field[string]      `json:"expires"`
+		Quotas  field[quotasField] `json:"quotas"`
 	}
 	if err := decode(data, &r); err != nil {
 		return nil, err
@@ -103,5 +112,6 @@ func decodeNewToken(data []byte, now time.Time) (*registry.Token, error) {
 	expires, err := registry.ParseExpiry(r.Expires.value, now)
 	return &registry.Token{
 		Name: r.Name.value, Rights: registry.RightsOf(r.Rights.value), Topics: r.Topics.value, ExpiresAt: expires,
+		Quotas: r.Quotas.value.quotas(),
 	}, err
 }

@@ -26,6 +26,10 @@ type wholeJobView struct {
 	History     []attemptView `json:"history"`
 	BodyGone    bool          `json:"body_gone,omitzero"`
 	Waits       []waits.Wait  `json:"waits,omitzero"`
+
+	// Of a job that a push waited for, within two minutes of its end.
+	Result    jsontext.Value `json:"result,omitzero"`
+	Truncated bool           `json:"truncated,omitzero"`
 }
 
 type attemptView struct {
@@ -52,7 +56,11 @@ func (s *Server) answerWhole(c echo.Context, j *store.Job, list []waits.Wait) er
 	out := s.buffers.get()
 	defer s.buffers.put(out)
 	view := wholeJobView{
-		viewOfJob(j), shownType(j.ContentType), viewOfHistory(j.History), j.BodyGone, list,
+		jobView: viewOfJob(j), ContentType: shownType(j.ContentType), History: viewOfHistory(j.History),
+		BodyGone: j.BodyGone, Waits: list,
+	}
+	if a := j.Answer; a != nil {
+		view.Result, view.Truncated = jsontext.Value(a.Result), a.Truncated
 	}
 	if err := json.MarshalWrite(out, &view, answering); err != nil {
 		return err

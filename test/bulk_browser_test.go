@@ -62,7 +62,7 @@ func TestBulkActionsInTheBrowser(t *testing.T) {
 	b.Click(`#matching button[value=due]`)
 	b.Shows(soon, "Change the due time of 1,111 jobs?")
 	b.Submit(`#wk-confirm [data-ok]`)
-	b.Shows(soon, "Change due times #1", "−10m", "done", "1,111 of 1,111")
+	b.Shows(soon, "Change jobs #1", "−10m", "done", "1,111 of 1,111")
 
 	b.Open("/topics/shop.close?tab=jobs&state=delayed&id=%5Eorder-2")
 	b.Click(`#all-matching`)

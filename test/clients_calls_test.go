@@ -30,7 +30,8 @@ var clientCases = []struct {
 	test func(t *testing.T, d *driver)
 }{
 	{"push", pushesWithOptions}, {"ids", pushesOddIDs}, {"body", pushesValues}, {"batch", pushesBatch},
-	{"change", changesJobs}, {"groups", cancelsGroups}, {"schedules", putsSchedules},
+	{"change", changesJobs}, {"url", callsAnotherURL}, {"wait", waitsForAnswers}, {"groups", cancelsGroups},
+	{"tasks", startsTasks}, {"schedules", putsSchedules},
 	{"lease", endsLeases}, {"refused", reportsRefusals},
 	{"unreachable", reportsLostAnswers}, {"repeat", repeatsWhatIsSafe}, {"prefix", keepsThePrefix},
 	{"verify", verifiesSignatures}, {"bodies", readsBodies}, {"header", checksHeaders},
@@ -39,6 +40,7 @@ var clientCases = []struct {
 type clientJob struct {
 	harness.Job
 	Etag string `json:"etag"`
+	URL  string `json:"url"`
 }
 
 func pushesWithOptions(t *testing.T, d *driver) {
@@ -176,6 +178,94 @@ func changesJobs(t *testing.T, d *driver) {
 	if body := string(d.endpoint.CallsOf(d.topic, "change")[0].Body); body != `{"a": 2.0}` {
 		t.Errorf("the body is %s", body)
 	}
+}
+
+// callsAnotherURL: a job's own URL, set, kept and cleared, and a local due time.
+func callsAnotherURL(t *testing.T, d *driver) {
+	topic := d.topic + ".url"
+	d.MustPutTopic(t, topic, M{"callback_url": d.endpoint.URL("/" + topic), "job_urls": []string{d.endpoint.URL("/hooks/")}})
+	url, due := d.endpoint.URL("/hooks/1"), time.Date(2031, 3, 30, 1, 0, 0, 0, time.UTC)
+	var job clientJob
+	push := M{"op": "push", "topic": topic, "push": M{
+		"id": "own", "body": 1, "url": url, "due_at": "2031-03-30T02:30:00", "time_zone": "Europe/Berlin",
+	}}
+	if d.must(t, push, &job); job.URL != url || !job.DueAt.Equal(due) {
+		t.Errorf("pushed: %+v", job)
+	}
+	change := func(members M) clientJob {
+		job = clientJob{}
+		d.must(t, M{"op": "change", "topic": topic, "id": "own", "push": members}, &job)
+		return job
+	}
+	if change(M{"due_at": "2031-10-26T02:30", "time_zone": "Europe/Berlin"}); job.URL != url ||
+		!job.DueAt.Equal(time.Date(2031, 10, 26, 0, 30, 0, 0, time.UTC)) {
+		t.Errorf("kept: %+v", job)
+	}
+	if change(M{"url": nil}); job.URL != "" {
+		t.Errorf("cleared: %+v", job)
+	}
+	if change(M{"url": url + "2"}); job.URL != url+"2" {
+		t.Errorf("set: %+v", job)
+	}
+	push["push"] = M{"body": 1, "url": d.endpoint.URL("/other")}
+	if f := d.fails(t, push, http.StatusUnprocessableEntity); f.Field != "url" {
+		t.Errorf("%+v", f)
+	}
+}
+
+// waitsForAnswers: a push waits for the end of its job, and get shows the result, too.
+func waitsForAnswers(t *testing.T, d *driver) {
+	topic := d.topic + ".waits"
+	d.endpoint.Set("/"+topic, harness.Text(http.StatusOK, "paid"))
+	d.MustPutTopic(t, topic, M{"callback_url": d.endpoint.URL("/" + topic)})
+	var job struct {
+		State  string
+		Result struct {
+			Status int
+			Body   string
+		}
+	}
+	d.must(t, M{"op": "push", "topic": topic, "push": M{"id": "1", "body": 1, "wait": 20}}, &job)
+	if job.State != "done" || job.Result.Status != http.StatusOK || job.Result.Body != "paid" {
+		t.Errorf("%+v", job)
+	}
+	job.Result.Body = ""
+	if d.must(t, M{"op": "get", "topic": topic, "id": "1"}, &job); job.Result.Body != "paid" {
+		t.Errorf("get: %+v", job)
+	}
+	d.fails(t, M{"op": "push", "topic": topic, "push": M{"body": 1, "wait": 61}}, http.StatusUnprocessableEntity)
+}
+
+// startsTasks: a task is started once by a key, read, listed and cancelled.
+func startsTasks(t *testing.T, d *driver) {
+	topic := d.topic + ".tasks"
+	d.MustPutTopic(t, topic, M{"callback_url": d.endpoint.URL("/" + topic)})
+	d.must(t, M{"op": "push", "topic": topic, "push": M{"id": "1", "body": 1, "delay": "1h"}}, nil)
+	start := M{"op": "start_task", "key": topic, "task": M{
+		"action": "shift", "by": "1h", "filter": M{"topic": topic, "state": "delayed", "id_prefix": "1"},
+	}}
+	var first, again, read task
+	d.must(t, start, &first)
+	d.must(t, start, &again)
+	if first.ID == "" || again.ID != first.ID {
+		t.Errorf("%+v, and again %+v", first, again)
+	}
+	harness.Eventually(t, soon, "the task to be done", func() error {
+		d.must(t, M{"op": "task", "name": first.ID}, &read)
+		return harness.Equal("its state", read.State, "done")
+	})
+	if read.Matched != 1 || read.Done != 1 {
+		t.Errorf("%+v", read)
+	}
+	var list []task
+	if d.must(t, M{"op": "tasks", "limit": 1}, &list); len(list) != 1 {
+		t.Errorf("%+v", list)
+	}
+	if d.must(t, M{"op": "cancel_task", "name": first.ID}, &read); read.State != "done" {
+		t.Errorf("%+v", read)
+	}
+	d.fails(t, M{"op": "start_task", "task": M{"action": "run", "filter": M{"topic": ""}}}, http.StatusBadRequest)
+	d.fails(t, M{"op": "task", "name": "x"}, http.StatusNotFound)
 }
 
 // cancelsGroups: a group is read, moved, shifted once by a key, and cancelled, after which pushes into it are refused.

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -171,7 +172,12 @@ func TestDevMonth(t *testing.T) {
 	want := sim.run(month)
 	for i := range min(len(got), len(want)) {
 		if got[i] != want[i] {
-			t.Fatalf("call %d of %d: %s; want %s", i, len(got), got[i], want[i])
+			for _, j := range sim {
+				if strings.HasPrefix(got[i], j.id+" ") || strings.HasPrefix(want[i], j.id+" ") {
+					t.Errorf("%+v", j)
+				}
+			}
+			t.Fatalf("calls %d of %d: %v; want %v", i, len(got), got[i:i+5], want[i:i+5])
 		}
 	}
 	if len(got) != len(want) {

@@ -93,7 +93,8 @@ func (r *pageReader) screen() string {
 // asked until the answer has it.
 func (r *pageReader) types(command, want string) {
 	r.t.Helper()
-	question := strings.HasPrefix(command, "curl -s") || strings.HasPrefix(command, "wakecall get")
+	question := strings.HasPrefix(command, "curl -s") || strings.HasPrefix(command, "wakecall get") ||
+		strings.HasPrefix(command, "call $WAKECALL_URL")
 	before := len(r.screen())
 	r.run(command)
 	harness.Eventually(r.t, soon, fmt.Sprintf("%q after %s", want, command), func() error {

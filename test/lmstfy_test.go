@@ -419,3 +419,29 @@ func (l *lmstfy) consumeAndAck(queue string) {
 	job := l.consume(queue, "timeout=5")
 	l.do("DELETE", queue+"/job/"+job["job_id"].(string), "").must(l.t, 204)
 }
+
+// TestLmstfySynchronousJob: lmstfy's way to wait for a job. The producer consumes from a queue named by the job's id, and
+// the worker publishes its answer there.
+func TestLmstfySynchronousJob(t *testing.T) {
+	t.Parallel()
+	l := startLmstfy(t)
+	for range 3 {
+		id := l.publish("price", "ttl=60&tries=1", "sku 7")
+		worker := make(chan struct{})
+		go func() {
+			defer close(worker)
+			job := l.consume("price", "ttr=30&timeout=10")
+			l.publish(job["job_id"].(string), "ttl=60&tries=1", "42 EUR")
+			l.do("DELETE", "price/job/"+id, "").must(t, 204)
+		}()
+		answer := l.consume(id, "ttr=30&timeout=10")
+		if answer["data"] != base64.StdEncoding.EncodeToString([]byte("42 EUR")) {
+			t.Errorf("the answer is %v", answer)
+		}
+		l.do("DELETE", id+"/job/"+answer["job_id"].(string), "").must(t, 204)
+		<-worker
+		if size := l.do("GET", id+"/size", "").must(t, 200); size.value["size"] != 0.0 {
+			t.Errorf("afterwards: %s", size.text)
+		}
+	}
+}

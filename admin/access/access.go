@@ -22,6 +22,7 @@ type Options struct {
 	Accounts *account.Store
 	Tokens   Tokens
 	Audit    Audit
+	Uses     func(ctx context.Context, tokens []*registry.Token) map[uint64]*registry.Quotas // nil: not shown
 	Proxies  page.Proxies
 }
 
@@ -31,7 +32,9 @@ type Tokens interface {
 	TokenUses(ctx context.Context) (map[uint64]time.Time, error)
 	CreateToken(
 		ctx context.Context, actor, name string, rights []registry.Right, topics []string, expires *time.Time,
+		with ...func(*registry.Token),
 	) (secret string, t *registry.Token, err error)
+	SetQuotas(ctx context.Context, actor string, id uint64, q *registry.Quotas) error
 	RevokeToken(ctx context.Context, actor string, id uint64) error
 }
 

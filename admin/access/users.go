@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -29,6 +30,7 @@ func (h *Handler) usersRoutes(g *echo.Group) {
 	g.POST("/access/tokens", admin(h.createToken))
 	g.GET("/access/tokens/:id", admin(h.tokenPage))
 	g.POST("/access/tokens/:id/revoke", admin(h.revokeToken))
+	g.POST("/access/tokens/:id/quotas", admin(h.setQuotas))
 	g.POST("/access/sessions/:id/end", admin(h.endAnySession))
 }
 
@@ -69,6 +71,7 @@ type tokenLine struct {
 	*registry.Token
 	Expired bool
 	UsedAt  time.Time // zero: never
+	Used    *registry.Quotas
 }
 
 func (h *Handler) accessPage(c echo.Context, status int, forms accessForms) error {
@@ -96,8 +99,12 @@ func (h *Handler) accessPage(c echo.Context, status int, forms accessForms) erro
 
 func (h *Handler) tokens(ctx context.Context) (lines []tokenLine, err error) {
 	uses, err := h.Tokens.TokenUses(ctx)
-	for _, t := range h.Tokens.ListTokens() {
-		lines = append(lines, tokenLine{t, t.Expired(h.Now()), uses[t.ID]})
+	list, used := h.Tokens.ListTokens(), map[uint64]*registry.Quotas{}
+	if h.Uses != nil {
+		used = h.Uses(ctx, registry.WithQuotas(list))
+	}
+	for _, t := range list {
+		lines = append(lines, tokenLine{t, t.Expired(h.Now()), uses[t.ID], used[t.ID]})
 	}
 	return lines, err
 }
@@ -214,6 +221,29 @@ func (h *Handler) tokenPage(c echo.Context) error {
 		}
 	}
 	return h.Pages.Redirect(c, "/access")
+}
+
+// setQuotas stores the quotas of a token; an empty field or 0 sets no limit.
+func (h *Handler) setQuotas(c echo.Context) error {
+	id, ok := list.ID(page.Param(c, "id"))
+	if !ok {
+		return echo.ErrNotFound
+	}
+	var q registry.Quotas
+	for field, n := range map[string]*int64{
+		"pushes_per_second": &q.PushesPerSecond, "waiting_jobs": &q.WaitingJobs,
+	} {
+		text := strings.TrimSpace(c.FormValue(field))
+		if text == "" {
+			continue
+		}
+		var err error
+		if *n, err = strconv.ParseInt(text, 10, 64); err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, err.Error())
+		}
+	}
+	return h.finish(c, h.Tokens.SetQuotas(c.Request().Context(), page.Actor(c), id, &q), "/access",
+		"access.quota_saved")
 }
 
 func (h *Handler) revokeToken(c echo.Context) error {

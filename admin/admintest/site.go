@@ -52,7 +52,7 @@ func Open(t *testing.T, change func(*admin.Options)) *Site {
 		change(&o)
 	}
 	o.Tasks = bulk.NewRunner(bulk.Options{
-		Store: bulk.NewStore(s.Registry.Registry), Queue: o.Queue, Registry: o.Registry, Dir: t.TempDir(), Host: o.Host,
+		Storage: bulk.NewStore(s.Registry.Registry), Queue: o.Queue, Registry: o.Registry, Dir: t.TempDir(), Host: o.Host,
 		Log: o.Log, Now: o.Now, PollEvery: time.Millisecond,
 	})
 	var err error

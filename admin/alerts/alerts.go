@@ -51,6 +51,7 @@ var alertKinds = []string{
 	"refused", "registry", "topic_unknown", "journal", "process",
 	"no_consumer", "no_worker", "topic_failing", "breaker", "dead", "dead_jobs",
 	"late", "ledger", "paused", "many_topics", "schedule_late", "schedule_dead", "schedule_left_out",
+	"relay_set_aside", "relay_late", "relay_silent",
 }
 
 type alertsData struct {

@@ -299,7 +299,7 @@ func wholeTopics(f bulk.Filter, names []string, counts figures.Counts) (list []d
 
 // deadTasks returns the open tasks on dead jobs.
 func (h *Handler) deadTasks(ctx context.Context) []bulk.Task {
-	list, err := h.Tasks.Store.ListTasks(ctx, tasksShown)
+	list, err := h.Tasks.ListTasks(ctx, tasksShown)
 	if err != nil {
 		h.Log.Debug("list the tasks on dead jobs", "error", err)
 	}

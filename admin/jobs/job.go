@@ -107,29 +107,30 @@ func (h *Handler) request(c echo.Context, job *store.Job) *callback.Sent {
 		attempt = 1
 	}
 	sent, err := h.Caller.Describe(e, &callback.Request{
-		Topic: job.Topic, ID: job.ID, Body: job.Body, ContentType: job.ContentType, Priority: job.Priority.String(),
+		Topic: job.Topic, ID: job.ID, URL: job.URL, Body: job.Body, ContentType: job.ContentType, Priority: job.Priority.String(),
 		Attempt: attempt, MaxAttempts: most, DueAt: job.DueAt, CreatedAt: job.CreatedAt,
 		Headers: job.CallHeaders(),
 	})
 	if err != nil {
 		return nil
 	}
-	MaskSent(c, sent, t)
+	MaskSent(c, sent, t, job.URL != "")
 	return sent
 }
 
-// MaskSent hides the secrets of a topic in a request that is shown to a user who may not edit the topic.
-func MaskSent(c echo.Context, sent *callback.Sent, t *registry.Topic) {
+// MaskSent hides the secrets of a topic in a request that is shown to a user who may not edit the topic. ownURL: its URL
+// is the job's own.
+func MaskSent(c echo.Context, sent *callback.Sent, t *registry.Topic, ownURL bool) {
 	if page.May(c, account.RoleAdmin) {
 		return
 	}
 	masked := t.Masked()
 	for name, value := range masked.Headers {
-		if t.Seals(name) {
+		if _, has := sent.Header[name]; has && t.Seals(name) {
 			sent.Header[name] = []string{value}
 		}
 	}
-	if masked.CallbackURL != t.CallbackURL {
+	if masked.CallbackURL != t.CallbackURL && !ownURL {
 		sent.URL = masked.CallbackURL // without the parameters that a GET adds
 	}
 }
@@ -243,6 +244,6 @@ func EndpointOf(t *registry.Topic) (*callback.Endpoint, error) {
 	}
 	return callback.CompileEndpoint(callback.EndpointSpec{
 		URL: t.CallbackURL, Method: t.Method, ContentType: t.ContentType, Headers: t.Headers, Fixed: t.Seals,
-		RetryIf: t.RetryIf, Secrets: t.Secrets, Dialect: t.Dialect,
+		RetryIf: t.RetryIf, Secrets: t.Secrets, Dialect: t.Dialect, CloudEvents: t.CloudEvents,
 	})
 }

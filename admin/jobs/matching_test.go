@@ -183,7 +183,7 @@ func TestActionsOnAllThatCannotBe(t *testing.T) {
 			t.Errorf("%v: %d", pairs, status)
 		}
 	}
-	if tasks, err := s.Admin.Tasks.Store.ListTasks(t.Context(), 10); err != nil || len(tasks) != 0 {
+	if tasks, err := s.Admin.Tasks.ListTasks(t.Context(), 10); err != nil || len(tasks) != 0 {
 		t.Errorf("tasks %+v, %v", tasks, err)
 	}
 }

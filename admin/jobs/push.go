@@ -32,7 +32,7 @@ func (h *Handler) pushRoutes(g *echo.Group) {
 	g.POST("/push", page.Need(account.RoleOperator, h.pushJob))
 }
 
-type pushForm struct{ Topic, ID, Group, Body, Delay, DueAt, Priority, MaxAttempts, OnDuplicate string }
+type pushForm struct{ Topic, ID, Group, URL, Body, Delay, DueAt, Priority, MaxAttempts, OnDuplicate string }
 
 type pushData struct {
 	Form     pushForm
@@ -68,7 +68,7 @@ func (h *Handler) pushPage(c echo.Context, status int, f pushForm, wrong map[str
 
 func (h *Handler) pushJob(c echo.Context) error {
 	v := func(name string) string { return strings.TrimSpace(c.FormValue(name)) }
-	f := pushForm{v("topic"), c.FormValue("id"), c.FormValue("group"), c.FormValue("body"), v("delay"),
+	f := pushForm{v("topic"), c.FormValue("id"), c.FormValue("group"), v("url"), c.FormValue("body"), v("delay"),
 		v("due_at"), v("priority"), v("max_attempts"), v("on_duplicate")}
 	p, err := h.pushOf(f, page.Zone(c))
 	if err != nil {
@@ -113,7 +113,7 @@ func (h *Handler) pushOf(f pushForm, zone *time.Location) (*store.Push, error) {
 		errs = append(errs, page.FieldError("topic", "field.offline", t.Name))
 	}
 	if t == nil {
-		t = &registry.Topic{Priority: store.Normal.String()}
+		t = &registry.Topic{Priority: store.Normal.String(), Dialect: registry.DialectOwn}
 	}
 	if p.ID == "" {
 		p.ID, p.Fresh = store.NewID(), true
@@ -122,6 +122,10 @@ func (h *Handler) pushOf(f pushForm, zone *time.Location) (*store.Push, error) {
 	}
 	if p.Group != "" {
 		errs = append(errs, validID("group", p.Group))
+	}
+	if f.URL != "" {
+		url, err := t.JobURL(f.URL)
+		p.URL, errs = url, append(errs, err)
 	}
 	if !json.Valid(p.Body) {
 		errs = append(errs, page.FieldError("body", "topic.not_json"))

@@ -17,7 +17,7 @@ func finished(s *admintest.Site, id uint64) (v *bulk.Task) {
 	s.Helper()
 	wait.For(s, "the task to end", func() (ended bool) {
 		var err error
-		if v, err = s.Admin.Tasks.Store.GetTask(s.Context(), id); err != nil {
+		if v, err = s.Admin.Tasks.GetTask(s.Context(), id); err != nil {
 			s.Fatal(err)
 		}
 		return !v.Open()

@@ -24,19 +24,19 @@ func (h *Handler) tasksRoutes(g *echo.Group) {
 	g.POST("/tasks/:id/cancel", page.Need(account.RoleOperator, h.taskCancel))
 	g.POST("/tasks/:id/continue", page.Need(account.RoleOperator, h.taskContinue))
 	h.Hub.Register("tasks", tasksEvery, "partials/tasks_rows", func(ctx context.Context, _ string) (any, error) {
-		return h.Tasks.Store.ListTasks(ctx, tasksShown)
+		return h.Tasks.ListTasks(ctx, tasksShown)
 	})
 	h.Hub.Register("task", tasksEvery, "partials/task_progress", func(ctx context.Context, id string) (any, error) {
 		n, ok := list.ID(id)
 		if !ok {
 			return nil, bulk.ErrNoTask
 		}
-		return h.Tasks.Store.GetTask(ctx, n)
+		return h.Tasks.GetTask(ctx, n)
 	})
 }
 
 func (h *Handler) tasksPage(c echo.Context) error {
-	list, err := h.Tasks.Store.ListTasks(c.Request().Context(), tasksShown)
+	list, err := h.Tasks.ListTasks(c.Request().Context(), tasksShown)
 	if err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (h *Handler) task(c echo.Context) (*bulk.Task, error) {
 	if !ok {
 		return nil, echo.ErrNotFound
 	}
-	return h.Tasks.Store.GetTask(c.Request().Context(), id)
+	return h.Tasks.GetTask(c.Request().Context(), id)
 }
 
 func (h *Handler) taskPage(c echo.Context) error {
@@ -68,7 +68,7 @@ func (h *Handler) taskCancel(c echo.Context) error {
 	text := "tasks.has_ended"
 	if t.Open() {
 		text = "tasks.cancelling"
-		if err := h.Tasks.Store.CancelTask(c.Request().Context(), page.Actor(c), t.ID); err != nil {
+		if err := h.Tasks.CancelTask(c.Request().Context(), page.Actor(c), t.ID); err != nil {
 			return err
 		}
 	}

@@ -45,7 +45,7 @@ func (h *Handler) testPage(c echo.Context, t *registry.Topic) error {
 		d.Errors = map[string]string{"body": h.Texts.Explain(c, err)}
 	}
 	if d.Sent != nil {
-		jobs.MaskSent(c, d.Sent, t)
+		jobs.MaskSent(c, d.Sent, t, false)
 	}
 	return h.Pages.Render(c, http.StatusOK, "topic_test", d)
 }

@@ -37,7 +37,7 @@ type topicFormData struct {
 
 // advanced are the fields that few topics need, by the card of the form that has them.
 var advanced = map[string][]string{
-	"what": {"method", "content_type", "headers"},
+	"what": {"method", "content_type", "job_urls", "cloudevents", "headers"},
 	"when": {"priority", "expires_after", "on_expiry", "remember", "durability", "shard", "dialect", "retry_if"},
 }
 
@@ -61,8 +61,10 @@ func formOf(t *registry.Topic) page.Form {
 func topicOf(f page.Form, state registry.TopicState) (*registry.Topic, error) {
 	headers, err := f.Headers()
 	errs := []error{err}
+	f["cloudevents"] = strconv.FormatBool(f["cloudevents"] == "true") // a box without a check sends nothing
 	fields := map[string]any{
 		"emails": splitList(f["emails"]), "retry": splitList(f["retry"]), "headers": headers, "state": string(state),
+		"job_urls": splitList(f["job_urls"]), "cloudevents": json.RawMessage(f["cloudevents"]),
 	}
 	for _, name := range []string{"title", "callback_url", "method", "content_type", "priority", "retry_if", "owner"} {
 		fields[name] = f[name]

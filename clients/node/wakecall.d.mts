@@ -9,7 +9,9 @@ export interface Push {
   body?: unknown;
   json?: string;
   delay?: Duration;
+  /** Without an offset from UTC, a local time in time_zone. */
   due_at?: Instant;
+  time_zone?: string;
   priority?: Priority;
   ttr?: Duration;
   max_attempts?: number;
@@ -19,6 +21,10 @@ export interface Push {
   headers?: Record<string, string>;
   retry?: Duration[];
   group?: string;
+  url?: string;
+  /** Up to 60 s: push resolves when the job has ended. */
+  wait?: Duration;
+  on_timeout?: "keep" | "delete";
 }
 
 /** A job in the API's answers; GET /docs on the server describes every field. */
@@ -26,6 +32,7 @@ export interface Job {
   topic: string;
   id: string;
   group?: string;
+  url?: string;
   schedule?: string;
   scheduled_for?: string;
   state: "delayed" | "ready" | "running" | "dead" | "done" | "spooled";
@@ -34,6 +41,9 @@ export interface Job {
   attempts: number;
   created_at: string;
   duplicate?: boolean;
+  /** Of a push that waited, and for two minutes of get. */
+  result?: any;
+  truncated?: boolean;
   body?: unknown;
   body_base64?: string;
   history?: { n: number; started_at: string; took_ms: number; status: number; error: string; answer: string }[];
@@ -46,6 +56,40 @@ export interface Group {
   counts: { delayed: number; ready: number; running: number; dead: number };
   closed_until?: string;
   jobs: Job[];
+}
+
+/** What a task does to all jobs that match its filter. */
+export interface TaskOptions {
+  action: "run" | "retry" | "delete" | "shift" | "change";
+  filter: {
+    topic: string;
+    state?: "delayed" | "ready" | "dead";
+    id_prefix?: string;
+    error?: string;
+    status?: number;
+    reason?: string;
+    due_after?: Instant;
+    due_before?: Instant;
+    since?: Instant;
+    until?: Instant;
+  };
+  by?: Duration;
+  change?: { due_at?: Instant; priority?: string };
+  rate?: number;
+  stop_above?: number;
+  dry_run?: boolean;
+}
+
+export interface Task {
+  id: string;
+  action: string;
+  state: "queued" | "running" | "done" | "failed" | "stopped" | "cancelled";
+  matched: number;
+  done: number;
+  skipped: { running: number; gone: number; changed: number };
+  failed: number;
+  error?: string;
+  [field: string]: unknown;
 }
 
 /** What a recurring job is; one of cron and every is required. */
@@ -139,7 +183,10 @@ export class Client {
   change(
     topic: string,
     id: string,
-    changes: Pick<Push, "due_at" | "delay" | "priority" | "body" | "json"> & { etag?: string },
+    changes: Pick<Push, "due_at" | "time_zone" | "delay" | "priority" | "body" | "json"> & {
+      url?: string | null;
+      etag?: string;
+    },
   ): Promise<Job>;
   delete(topic: string, id: string, options?: { etag?: string }): Promise<void>;
   run(topic: string, id: string): Promise<Job>;
@@ -150,7 +197,7 @@ export class Client {
   ): Promise<{ deleted: number; running: number; pending?: string[] }>;
   moveGroup(
     name: string,
-    move: { delay: Duration } | { due_at: Instant } | { shift: Duration; key: string },
+    move: { delay: Duration } | { due_at: Instant; time_zone?: string } | { shift: Duration; key: string },
   ): Promise<{ moved: number; skipped: number }>;
   schedules(options?: { topic?: string }): AsyncGenerator<Schedule, void, void>;
   schedule(name: string): Promise<Schedule>;
@@ -163,6 +210,10 @@ export class Client {
     name: string,
     backfill: { from: Instant; to: Instant; overlap?: "skip" | "replace" | "allow"; dryRun?: boolean },
   ): Promise<{ occurrences: string[]; pushed: number; existing: number; left_out: number }>;
+  startTask(task: TaskOptions & { key?: string }): Promise<Task>;
+  task(id: string): Promise<Task>;
+  tasks(options?: { limit?: number }): Promise<Task[]>;
+  cancelTask(id: string): Promise<Task>;
   reserve(
     topics: string | string[],
     options?: { max?: number; wait?: number; ttr?: Duration; order?: "fair" | "listed" },

@@ -56,6 +56,8 @@ export class Released extends Error {
 /** Thrown by a handler that can never do a job: it is dead at once. */
 export class Buried extends Error {}
 
+const LONGEST_WAIT = 60; // seconds, of a push
+
 export class Client {
   #base;
   #agent;
@@ -89,12 +91,14 @@ export class Client {
 
   /**
    * Pushes a job, and resolves to it as the server stored it. `body` is any value that JSON has, or `json` a text that
-   * is sent byte for byte. Without an id, the client makes one, so that the push is safe to repeat.
+   * is sent byte for byte. Without an id, the client makes one, so that the push is safe to repeat. With `wait`, it
+   * resolves when the job has ended.
    */
   async push(topic, push) {
     const [job, text] = encodePush(push);
     try {
-      return await this.#do("POST", jobPath(topic), text, { repeatable: isRepeatable(job) });
+      const waits = job.wait ? LONGEST_WAIT : 0;
+      return await this.#do("POST", jobPath(topic), text, { repeatable: isRepeatable(job), waits });
     } catch (e) {
       if (e instanceof WakecallError) e.id ||= job.id;
       throw e;
@@ -120,7 +124,10 @@ export class Client {
     return readable(await this.#do("GET", jobPath(topic, id), null, { repeatable: true }));
   }
 
-  /** Changes due_at or delay, priority, body or json of a delayed or ready job; with etag, only if it is the same. */
+  /**
+   * Changes due_at or delay, priority, url (null: the topic's), body or json of a delayed or ready job; with etag, only
+   * if it is the same.
+   */
   change(topic, id, { etag, ...changes }) {
     const members = wireOf(changes);
     const text = "body" in changes || "json" in changes ? withBody(members, changes) : JSON.stringify(members);
@@ -224,6 +231,32 @@ export class Client {
   backfillSchedule(name, { from, to, overlap, dryRun }) {
     const text = JSON.stringify({ from, to, overlap, dry_run: dryRun });
     return this.#do("POST", schedulePath(name, "/backfill"), text, { repeatable: true });
+  }
+
+  // Tasks
+
+  /**
+   * Starts a task, which does one thing to all jobs that match a filter, and resolves to it. It goes on by itself. Calls
+   * with the same key start one task; without one each call starts another.
+   */
+  startTask({ key = randomUUID(), ...task }) {
+    const options = { repeatable: true, header: { "Idempotency-Key": key } };
+    return this.#do("POST", "/v1/tasks", JSON.stringify(task), options);
+  }
+
+  /** Resolves to a task: its state, and how many jobs matched, are done, skipped by reason, and failed. */
+  task(id) {
+    return this.#do("GET", `/v1/tasks/${escapeId(id)}`, null, { repeatable: true });
+  }
+
+  /** Resolves to the tasks that the token may see, newest first. */
+  async tasks({ limit } = {}) {
+    return (await this.#do("GET", `/v1/tasks${queryOf({ limit })}`, null, { repeatable: true })).tasks;
+  }
+
+  /** Asks a task to end, and resolves to it. What it has done stays. */
+  cancelTask(id) {
+    return this.#do("DELETE", `/v1/tasks/${escapeId(id)}`, null, { repeatable: true });
   }
 
   // Pull topics

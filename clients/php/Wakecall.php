@@ -97,6 +97,8 @@ final class Buried extends \Exception
 
 final class Client
 {
+    private const LONGEST_WAIT = 60.0; // seconds, of a push
+
     private string $base;
     private array $headers = ['Accept: application/json, application/problem+json', 'Connection: close'];
     private float $timeout;
@@ -132,14 +134,17 @@ final class Client
      * @param array $push body: any value that JSON has, or json: a text that is sent byte for byte; id (without one,
      *                    the client makes one, so that the push is safe to repeat), delay or due_at, priority, ttr,
      *                    max_attempts, on_duplicate ('keep', 'replace', 'error'), ttl or expires_at, headers, retry,
-     *                    group. Durations are '90s' or seconds; times RFC 3339, Unix milliseconds or a
-     *                    DateTimeInterface.
+     *                    group, url; wait, up to 60 s, to return when the job has ended ('done' with its result, or
+     *                    'dead'), and on_timeout ('keep', 'delete'). Durations are '90s' or seconds; times RFC 3339,
+     *                    Unix milliseconds or a DateTimeInterface; due_at may be a local time ('2030-01-31 08:00:00')
+     *                    beside time_zone.
      */
     public function push(string $topic, array $push): array
     {
         $push = self::withId($push);
         try {
-            return $this->do('POST', self::path($topic), self::encode($push), self::repeatable($push));
+            $options = ['waits' => empty($push['wait']) ? 0.0 : self::LONGEST_WAIT];
+            return $this->do('POST', self::path($topic), self::encode($push), self::repeatable($push), $options);
         } catch (ApiError | UnreachableError $e) {
             $e->id = $e->id ?: $push['id'];
             throw $e;
@@ -173,7 +178,7 @@ final class Client
     }
 
     /**
-     * Changes due_at or delay, priority, body or json of a delayed or ready job.
+     * Changes due_at or delay, priority, url (null: the topic's), body or json of a delayed or ready job.
      *
      * @param string $etag if given, the job is changed only if it has not changed since
      */
@@ -310,6 +315,41 @@ final class Client
     public function backfillSchedule(string $name, array $backfill): array
     {
         return $this->do('POST', self::schedulePath($name, '/backfill'), self::encode($backfill), true);
+    }
+
+    // Tasks
+
+    /**
+     * Starts a task, which does one thing to all jobs that match a filter, and returns it. It goes on by itself.
+     *
+     * @param array  $task action: 'run', 'retry', 'delete', 'shift', 'change'; filter: topic (a name or pattern),
+     *                     state, id_prefix, error, status, reason, due_after, due_before, since, until; by (of shift);
+     *                     change (due_at, priority); rate; stop_above; dry_run
+     * @param string $key  calls with the same key start one task; without one each call starts another
+     */
+    public function startTask(array $task, string $key = ''): array
+    {
+        $options = ['header' => ['Idempotency-Key' => $key === '' ? bin2hex(random_bytes(16)) : $key]];
+        return $this->do('POST', '/v1/tasks', self::encode($task), true, $options);
+    }
+
+    /** Returns a task: its state, and how many jobs matched, are done, skipped by reason, and failed. */
+    public function task(string $id): array
+    {
+        return $this->do('GET', '/v1/tasks/' . self::escape($id), null, true);
+    }
+
+    /** Returns the tasks that the token may see, newest first. */
+    public function tasks(?int $limit = null): array
+    {
+        $query = http_build_query(['limit' => $limit]);
+        return $this->do('GET', '/v1/tasks' . ($query === '' ? '' : "?$query"), null, true)['tasks'];
+    }
+
+    /** Asks a task to end, and returns it. What it has done stays. */
+    public function cancelTask(string $id): array
+    {
+        return $this->do('DELETE', '/v1/tasks/' . self::escape($id), null, true);
     }
 
     // Pull topics
@@ -656,7 +696,7 @@ final class Client
             if ($name === 'headers') {
                 $value = (object) $value;
             }
-            if ($value !== null) {
+            if ($value !== null || $name === 'url') {
                 $parts[] = self::json((string) $name) . ':' . self::json($value);
             }
         }

@@ -101,6 +101,9 @@ class Job(dict):
         return super().get(name, default) if name != "body" or self._unreadable is None else self[name]
 
 
+_LONGEST_WAIT = 60  # seconds, of a push
+
+
 class Client:
     """A client of one server.
 
@@ -123,11 +126,13 @@ class Client:
 
         body: any value that JSON has, or json: a text that is sent byte for byte.
         options: id (without one, the client makes one, so that the push is safe to repeat), delay or due_at, priority,
-        ttr, max_attempts, on_duplicate ("keep", "replace", "error"), ttl or expires_at, headers, retry, group.
-        Durations are "90s", seconds or a timedelta; times RFC 3339, Unix milliseconds or a datetime.
+        ttr, max_attempts, on_duplicate ("keep", "replace", "error"), ttl or expires_at, headers, retry, group, url; wait,
+        up to 60 s, to return when the job has ended ("done" with its result, or "dead"), and on_timeout ("keep",
+        "delete"). Durations are "90s", seconds or a timedelta; times RFC 3339, Unix milliseconds or a datetime. A due_at
+        without a time zone, as text or a datetime, is a local time in time_zone, such as "Europe/Berlin".
         """
         job, text = _push(dict(options, body=body, json=json))
-        return self._pushed(job["id"], _path(topic), text, _repeatable(job))
+        return self._pushed(job["id"], _path(topic), text, _repeatable(job), _LONGEST_WAIT if job.get("wait") else 0)
 
     def push_batch(self, pushes):
         """Push up to 1,000 jobs: dicts with topic, body or json, and the options of push. Return a list in their order,
@@ -147,8 +152,9 @@ class Client:
         return self._do("GET", _path(topic, id), None, True)
 
     def change(self, topic, id, *, etag=None, **changes):
-        """Change due_at or delay, priority, body or json of a delayed or ready job; with etag, only if the job has
-        not changed since."""
+        """Change due_at or delay, priority, url (None: the topic's), body or json of a delayed or ready job; with
+        etag, only if the job has not changed since."""
+        changes = _local(changes)
         change = {name: _wire(name, value) for name, value in changes.items() if name not in ("body", "json")}
         text = _json.dumps(change)
         if "body" in changes or "json" in changes:
@@ -165,9 +171,9 @@ class Client:
         """Make a job due now; a dead job starts again at attempt 1."""
         return self._do("POST", _path(topic, id) + "/run", None, False)
 
-    def _pushed(self, id, path, text, repeatable):
+    def _pushed(self, id, path, text, repeatable, waits):
         try:
-            return self._do("POST", path, text, repeatable)
+            return self._do("POST", path, text, repeatable, waits=waits)
         except (ApiError, UnreachableError) as e:
             e.id = e.id or id
             raise
@@ -247,6 +253,33 @@ class Client:
     def _schedule(self, name, action, **ask):
         text = _json.dumps({member: _wire(member, v) for member, v in ask.items() if v is not None})
         return self._do("POST", _schedule_path(name, "/" + action), text, True)
+
+    # -- tasks --
+
+    def start_task(self, action, filter, *, key=None, **options):
+        """Start a task, which does one thing to all jobs that match a filter, and return it. It goes on by itself.
+
+        action: "run", "retry", "delete", "shift" or "change". filter: topic, a name or pattern, state, id_prefix,
+        error, status, reason, due_after, due_before, since, until.
+        options: by (of shift), change (due_at, priority), rate, stop_above, dry_run. Calls with the same key start one
+        task; without one each call starts another.
+        """
+        ask = {"action": action, "filter": {name: _wire(name, v) for name, v in filter.items()}}
+        ask.update({name: _wire(name, v) for name, v in options.items() if v is not None})
+        header = {"Idempotency-Key": key or uuid.uuid4().hex}
+        return self._do("POST", "/v1/tasks", _json.dumps(ask), True, header=header)
+
+    def task(self, id):
+        """Return a task: its state, and how many jobs matched, are done, skipped by reason, and failed."""
+        return self._do("GET", f"/v1/tasks/{_escape(id)}", None, True)
+
+    def tasks(self, *, limit=None):
+        """Return the tasks that the token may see, newest first."""
+        return self._do("GET", _query("/v1/tasks", limit=limit), None, True)["tasks"]
+
+    def cancel_task(self, id):
+        """Ask a task to end, and return it. What it has done stays."""
+        return self._do("DELETE", f"/v1/tasks/{_escape(id)}", None, True)
 
     # -- pull topics --
 
@@ -457,6 +490,7 @@ def _escape(id):
 
 def _push(push):
     """Return a push without its body, and its JSON."""
+    push = _local(push)
     job = {name: _wire(name, v) for name, v in push.items() if v is not None and name not in ("body", "json")}
     job.setdefault("id", uuid.uuid4().hex)
     return job, _with_body(job, push)
@@ -476,6 +510,14 @@ def _with_body(members, push):
 
 def _repeatable(job):
     return job.get("on_duplicate") != "error"
+
+
+def _local(members):
+    """Return the members, with a due_at that is a datetime without a time zone as text if they have a time_zone."""
+    due = members.get("due_at")
+    if members.get("time_zone") and isinstance(due, datetime.datetime) and due.tzinfo is None:
+        return dict(members, due_at=due.isoformat())
+    return members
 
 
 def _wire(name, value):

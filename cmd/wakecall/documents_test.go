@@ -55,7 +55,7 @@ func unknownIn(line string) string {
 	cmd.InitDefaultCompletionCmd()
 	cmd.InitDefaultHelpCmd()
 	for _, word := range strings.Fields(line)[1:] {
-		if !cmd.HasSubCommands() || !regexp.MustCompile(`^[a-z-]+$`).MatchString(word) {
+		if !cmd.HasSubCommands() || !regexp.MustCompile(`^[a-z][a-z-]*$`).MatchString(word) {
 			break
 		}
 		below, _, err := cmd.Find([]string{word})

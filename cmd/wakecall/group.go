@@ -158,8 +158,8 @@ func moveOf(flags *pflag.FlagSet, delay, shift duration, due, key string) (m cli
 	return m, err
 }
 
-// withKey adds the generated key to an error after which nobody knows whether the jobs were moved: a command with
-// another key would move them once more.
+// withKey adds the generated key to an error after which nobody knows whether the jobs were moved, or a task started: a
+// command with another key would do it once more.
 func withKey(err error, key string) error {
 	if e, ok := errors.AsType[*client.Error](err); ok && e.Status < http.StatusInternalServerError {
 		return err
@@ -167,5 +167,5 @@ func withKey(err error, key string) error {
 	if err == nil || key == "" {
 		return err
 	}
-	return fmt.Errorf("%w. To repeat it without moving jobs twice, add %s", err, printable.Command("--key", key))
+	return fmt.Errorf("%w. To repeat it without doing it twice, add %s", err, printable.Command("--key", key))
 }

@@ -54,6 +54,13 @@ var examples = map[string]string{
 	"wakecall schedule backfill": `  wakecall schedule backfill report --from 2026-11-01T00:00:00Z ` +
 		`--to 2026-11-08T00:00:00Z --dry-run`,
 
+	"wakecall task list":   `  wakecall task list --limit 20`,
+	"wakecall task show":   `  wakecall task show 7`,
+	"wakecall task cancel": `  wakecall task cancel 7`,
+	"wakecall relay list":  `  wakecall relay list --dsn sqlite:///var/lib/shop/shop.db`,
+	"wakecall relay retry": `  wakecall relay retry 4711`,
+	"wakecall relay drop":  `  wakecall relay drop 4711`,
+
 	"wakecall shard list":   `  wakecall shard list`,
 	"wakecall shard rename": `  wakecall shard rename redis-1 orders`,
 	"wakecall shard drain":  `  wakecall shard drain redis-1`,
@@ -61,6 +68,7 @@ var examples = map[string]string{
 	"wakecall host list":    `  wakecall host list`,
 	"wakecall host forget":  `  wakecall host forget web-3`,
 	"wakecall token list":   `  wakecall token list`,
+	"wakecall token update": `  wakecall token update 3 --pushes-per-second 100 --waiting-jobs 50000`,
 	"wakecall token revoke": `  wakecall token revoke 3`,
 
 	"wakecall ps": `  wakecall ps

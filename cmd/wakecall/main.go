@@ -34,6 +34,16 @@ func run() int {
 	}
 	s := watchSignals()
 	defer s.stop()
-	p := &program{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.Environ(), now: time.Now, signals: s}
+	p := &program{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.Environ(), now: time.Now, signals: s,
+		replace: replaceProcess}
 	return p.execute(s.context(context.Background()), os.Args[1:])
+}
+
+// replaceProcess executes this program again with other arguments and another environment, under the same process id.
+func replaceProcess(args, env []string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	return syscall.Exec(self, args, env)
 }

@@ -29,6 +29,7 @@ type program struct {
 	env      []string
 	now      func() time.Time
 	signals  *signals
+	replace  func(args, env []string) error // executes the program again; nil in tests
 
 	configFile string
 	url        string
@@ -157,10 +158,10 @@ func group(cmd *cobra.Command, below ...*cobra.Command) *cobra.Command {
 }
 
 func (p *program) commands() []*cobra.Command {
-	return append(append([]*cobra.Command{p.upCommand(), p.devCommand()}, p.roleCommands()...),
+	return append(append([]*cobra.Command{p.upCommand(), p.devCommand()}, p.roleCommands()...), p.relayCommand(),
 		p.pushCommand(), p.getCommand(), p.deleteCommand(), p.runCommand(), p.resendCommand(), p.listCommand(),
 		p.searchCommand(), p.changeCommand(), p.groupCommand(), p.mcpCommand(), p.deadCommand(), p.alertCommand(),
-		p.topCommand(), p.workCommand(), p.topicCommand(), p.scheduleCommand(), p.statsCommand(), p.shardCommand(),
+		p.topCommand(), p.workCommand(), p.topicCommand(), p.scheduleCommand(), p.taskCommand(), p.statsCommand(), p.shardCommand(),
 		p.hostCommand(), p.tokenCommand(), p.psCommand(), p.healthCommand(), p.checkCommand(), p.migrateCommand(),
 		p.recoverCommand(), p.importCommand(), p.configCommand(), p.versionCommand(), p.manualCommand())
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/internal/describe"
@@ -22,7 +23,7 @@ func (p *program) tokenCommand() *cobra.Command {
 		Long: "The commands read and change the registry's database directly, so they work without a token and while " +
 			"no\n" +
 			"server runs. Servers follow within a second.",
-	}, p.tokenListCommand(), p.tokenCreateCommand(), p.tokenRevokeCommand())
+	}, p.tokenListCommand(), p.tokenCreateCommand(), p.tokenUpdateCommand(), p.tokenRevokeCommand())
 }
 
 func (p *program) tokenListCommand() *cobra.Command {
@@ -43,7 +44,7 @@ func (p *program) tokenListCommand() *cobra.Command {
 }
 
 func (p *program) tokenTable(w io.Writer, views []registry.ShownToken) error {
-	titles := []string{"ID", "NAME", "RIGHTS", "TOPICS", "EXPIRES", "LAST USED"}
+	titles := []string{"ID", "NAME", "RIGHTS", "TOPICS", "EXPIRES", "LAST USED", "QUOTAS"}
 	return table(w, titles, views, func(v registry.ShownToken) []string {
 		expires, used := "never", "never"
 		if v.ExpiresAt != nil {
@@ -54,8 +55,54 @@ func (p *program) tokenTable(w io.Writer, views []registry.ShownToken) error {
 		}
 		return []string{
 			strconv.FormatUint(v.ID, 10), v.Name, rightsText(v.Rights), strings.Join(v.Topics, ","), expires, used,
+			quotasText(v.Quotas),
 		}
 	})
+}
+
+// quotasText returns what quotas limit: 100 pushes/s, 5000 waiting jobs.
+func quotasText(q *registry.Quotas) string {
+	var parts []string
+	if q != nil && q.PushesPerSecond > 0 {
+		parts = append(parts, strconv.FormatInt(q.PushesPerSecond, 10)+" pushes/s")
+	}
+	if q != nil && q.WaitingJobs > 0 {
+		parts = append(parts, strconv.FormatInt(q.WaitingJobs, 10)+" waiting jobs")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// addQuotaFlags adds the flags of a token's quotas.
+func addQuotaFlags(flags *pflag.FlagSet, q *registry.Quotas) {
+	flags.Int64Var(&q.PushesPerSecond, "pushes-per-second", 0,
+		"jobs that it may push a second, with the tokens that it makes (default 0: no limit)")
+	flags.Int64Var(&q.WaitingJobs, "waiting-jobs", 0,
+		"delayed, ready and running jobs that it may have, with those of the tokens that it makes (default 0: no limit)")
+}
+
+func (p *program) tokenUpdateCommand() *cobra.Command {
+	var q registry.Quotas
+	cmd := &cobra.Command{
+		Use: "update ID", Short: "set the quotas of a token; what is not given is not limited", Args: exactArgs("ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, err := strconv.ParseUint(args[0], 10, 63)
+			if err != nil {
+				return usagef("%q is not the id of a token; wakecall token list shows them", args[0])
+			}
+			return p.withRegistry(cmd, func(_ *conf.Config, r *registry.Registry) error {
+				err := r.SetQuotas(cmd.Context(), actor(), id, &q)
+				if errors.As(err, new(*registry.FieldError)) {
+					return &usageError{err}
+				}
+				if err != nil {
+					return fmt.Errorf("token %w; wakecall token list shows them", err)
+				}
+				return p.say(map[string]any{"id": id, "quotas": q}, "changed the quotas of token %d", id)
+			})
+		},
+	}
+	addQuotaFlags(cmd.Flags(), &q)
+	return p.addOutputFlag(cmd)
 }
 
 func rightsText(rights []registry.Right) string { return strings.Join(rightNames(rights), ",") }
@@ -69,6 +116,7 @@ func rightNames(rights []registry.Right) (names []string) {
 
 func (p *program) tokenCreateCommand() *cobra.Command {
 	var rights, topics []string
+	var quotas registry.Quotas
 	expires := ""
 	cmd := &cobra.Command{
 		Use: "create NAME", Short: "create a token, and show it once", Args: exactArgs("NAME"),
@@ -83,7 +131,8 @@ func (p *program) tokenCreateCommand() *cobra.Command {
 			}
 			return p.withRegistry(cmd, func(_ *conf.Config, r *registry.Registry) error {
 				secret, t, err := r.CreateToken(
-					cmd.Context(), actor(), args[0], registry.RightsOf(rights), topics, until)
+					cmd.Context(), actor(), args[0], registry.RightsOf(rights), topics, until,
+					func(t *registry.Token) { t.Quotas = &quotas })
 				if errors.As(err, new(*registry.FieldError)) {
 					return &usageError{err}
 				}
@@ -103,6 +152,7 @@ func (p *program) tokenCreateCommand() *cobra.Command {
 		"topic `PATTERNS`, joined with commas, such as shop.*,order.close; * matches every topic")
 	flags.StringVar(&expires, "expires", "",
 		"when it expires: a duration (90d, 12h) or an RFC 3339 time (default: never)")
+	addQuotaFlags(flags, &quotas)
 	complete(cmd, "rights", rightNames(registry.Rights)...)
 	return p.addOutputFlag(cmd)
 }
@@ -110,7 +160,8 @@ func (p *program) tokenCreateCommand() *cobra.Command {
 func (p *program) showNewToken(w io.Writer, v registry.ShownToken) error {
 	fmt.Fprintln(p.err, "The token is not shown again.")
 	return fields(w, "id", strconv.FormatUint(v.ID, 10), "name", v.Name, "rights", rightsText(v.Rights),
-		"topics", strings.Join(v.Topics, ","), "expires", describe.InstantOf(v.ExpiresAt, p.now()), "token", v.Secret)
+		"topics", strings.Join(v.Topics, ","), "expires", describe.InstantOf(v.ExpiresAt, p.now()),
+		"quotas", quotasText(v.Quotas), "token", v.Secret)
 }
 
 func (p *program) tokenRevokeCommand() *cobra.Command {

@@ -12,6 +12,7 @@ import (
 	"github.com/wakecall/wakecall/internal/observe/activity"
 	"github.com/wakecall/wakecall/internal/observe/forecast"
 	"github.com/wakecall/wakecall/internal/observe/refusals"
+	"github.com/wakecall/wakecall/internal/observe/relays"
 	"github.com/wakecall/wakecall/internal/queue/recurring"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/store"
@@ -45,7 +46,9 @@ type Sources struct {
 	Shards  func() []ShardFinding
 	// Refused returns the last streak of refused pushes; nil: they are not counted.
 	Refused func(context.Context) (refusals.Streak, error)
-	Deaths  func(context.Context) []Finding // about processes of this host; nil: none is known
+	// Relays returns the last reports about outbox tables; nil: they are not watched.
+	Relays func(context.Context) ([]relays.Relay, error)
+	Deaths func(context.Context) []Finding // about processes of this host; nil: none is known
 	// Schedules reads the states of schedules; nil: they are not watched.
 	Schedules func(context.Context, []*registry.Schedule) []recurring.View
 
@@ -145,7 +148,11 @@ func (w *Watch) Find(ctx context.Context, r Rules) ([]Finding, Judge) {
 	unknown["refused"] = err != nil
 	schedules, err := w.schedules(ctx, now)
 	unknown["schedule_late"], unknown["schedule_dead"] = err != nil, err != nil
-	list = append(append(list, refused...), w.deaths(ctx, now)...)
+	outboxes, err := w.relays(ctx, now)
+	for _, kind := range relayKinds {
+		unknown[kind] = err != nil
+	}
+	list = slices.Concat(list, refused, outboxes, w.deaths(ctx, now))
 	byOutage := func(f Finding) bool { return w.byOutage(&f, now) }
 	topics := slices.DeleteFunc(slices.Concat(w.judged.found, schedules), byOutage)
 	list = append(list, w.bound(topics, now)...)

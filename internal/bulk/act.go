@@ -114,8 +114,10 @@ func (a *act) actOnOne(ctx context.Context, j *store.Job) (err error) {
 	case Delete:
 		err = a.queue.Delete(ctx, j.Topic, j.ID, nil)
 	case Due:
-		due := a.action.dueFrom(callTime(j))
-		_, err = a.queue.Change(ctx, j.Topic, j.ID, store.Change{DueAt: &due})
+		var c store.Change
+		if c, err = a.action.change(j); err == nil {
+			_, err = a.queue.Change(ctx, j.Topic, j.ID, c)
+		}
 	}
 	return err
 }

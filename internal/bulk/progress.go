@@ -18,7 +18,7 @@ var errCancelled = errors.New("cancelled")
 // store stores the task's progress, and reports whether it succeeded. It also reports success for a deleted task.
 func (w *work) store(ctx context.Context) (stored bool) {
 	w.task.UpdatedAt = w.runner.Now().UTC()
-	err := w.runner.Store.UpdateTask(ctx, w.task)
+	err := w.runner.UpdateTask(ctx, w.task)
 	if err != nil && ctx.Err() == nil {
 		w.runner.Log.Warn("store progress of task", "task", w.task.ID, "error", err)
 	}
@@ -33,7 +33,7 @@ func (w *work) checkIn(ctx context.Context) error {
 	}
 	w.checkedIn = time.Now()
 	w.store(ctx)
-	t, err := w.runner.Store.GetTask(ctx, w.task.ID)
+	t, err := w.runner.GetTask(ctx, w.task.ID)
 	if err == nil && t.CancelRequested {
 		return errCancelled
 	}

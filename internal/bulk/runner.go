@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,7 +20,7 @@ import (
 
 // Options of a Runner.
 type Options struct {
-	Store    Storage
+	Storage
 	Queue    Queue
 	Registry Registry
 	Dir      string // for job lists
@@ -44,15 +43,13 @@ type Runner struct {
 	wake chan struct{}
 	wait time.Duration // before a failed step is retried
 
-	starting sync.Mutex
-
 	mu      sync.Mutex
-	running map[uint64]bool
+	running map[uint64]context.CancelFunc
 }
 
 const (
 	tasksAtOnce = 4
-	tasksPolled = 200
+	tasksOpen   = 100 // of an installation
 	pollEvery   = 2 * time.Second
 	lease       = 6 * time.Second // how long a poll extends the lease on the host's tasks
 	leaseName   = 56              // characters of the host's name in a lease's name
@@ -61,23 +58,19 @@ const (
 // NewRunner returns a Runner; Run starts it.
 func NewRunner(o Options) *Runner {
 	o.PollEvery = cmp.Or(o.PollEvery, pollEvery)
-	return &Runner{Options: o, wake: make(chan struct{}, 1), wait: retryWait, running: map[uint64]bool{}}
+	return &Runner{Options: o, wake: make(chan struct{}, 1), wait: retryWait, running: map[uint64]context.CancelFunc{}}
 }
 
-// Start stores a task for the runner of this host.
+// Start stores a task for the runner of this host, and returns its id. If the actor has started a task with the same
+// key before, it returns the id of that one.
 func (r *Runner) Start(ctx context.Context, actor string, p Params) (id uint64, err error) {
 	if err := p.validate(); err != nil {
 		return 0, err
 	}
-	r.starting.Lock()
-	defer r.starting.Unlock()
-	if err := r.alone(ctx, p); err != nil {
-		return 0, err
-	}
 	now := r.Now().UTC()
-	id, err = r.Store.CreateTask(ctx, Task{
+	id, err = r.CreateTask(ctx, Task{
 		Kind: p.Do, Params: p, State: Queued, Actor: actor, Host: r.Host, CreatedAt: now, UpdatedAt: now,
-	})
+	}, p.admit)
 	if err != nil {
 		return 0, fmt.Errorf("start task: %w", err)
 	}
@@ -88,18 +81,17 @@ func (r *Runner) Start(ctx context.Context, actor string, p Params) (id uint64, 
 	return id, nil
 }
 
-// alone returns an error if another task may act on the same dead jobs.
-func (r *Runner) alone(ctx context.Context, p Params) error {
-	if p.Filter.State != store.Dead {
+// admit returns an error if there are too many open tasks, or if one of them may act on the same dead jobs.
+func (p Params) admit(open []Task) error {
+	if len(open) >= tasksOpen {
+		return message.New("task.too_many", tasksOpen)
+	}
+	if p.Filter.State != store.Dead || p.DryRun {
 		return nil
 	}
-	list, err := r.Store.ListTasks(ctx, tasksPolled)
-	if err != nil {
-		return err
-	}
-	for _, t := range list {
+	for _, t := range open {
 		ending := t.CancelRequested && t.Silent()
-		if t.Open() && !ending && t.Params.Filter.State == store.Dead && t.Params.Filter.overlaps(p.Filter) {
+		if !ending && !t.Params.DryRun && t.Params.Filter.State == store.Dead && t.Params.Filter.overlaps(p.Filter) {
 			return message.New("task.overlaps", t.ID)
 		}
 	}
@@ -113,7 +105,14 @@ func (r *Runner) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		next := time.After(r.PollEvery) // from before the poll: the lease must not expire during a long one
 		for _, t := range r.take(ctx) {
-			wg.Go(func() { r.carryOut(ctx, t) })
+			working, stop := context.WithCancel(ctx)
+			r.mu.Lock()
+			r.running[t.ID] = stop
+			r.mu.Unlock()
+			wg.Go(func() {
+				defer stop()
+				r.carryOut(working, t)
+			})
 		}
 		select {
 		case <-ctx.Done():
@@ -124,13 +123,17 @@ func (r *Runner) Run(ctx context.Context) error {
 	return nil
 }
 
-// take returns open tasks of this host that this process does not run yet, and marks them as running. It takes the
-// lease only when there is work, because taking it is a write.
+// take returns open tasks of this host that this process does not run yet. It takes the lease only when there is work,
+// because taking it is a write. If another process holds it, that process runs the tasks, and this one stops its own.
 func (r *Runner) take(ctx context.Context) (tasks []Task) {
 	taken := r.taken() // before the store is read: a task that it returns as open may end meanwhile
 	list := r.open(ctx)
 	if len(list) > 0 && r.Lead != nil {
-		if leads, err := r.lead(ctx); err != nil || !leads {
+		leads, err := r.lead(ctx)
+		if err == nil && !leads {
+			r.stopAll()
+		}
+		if err != nil || !leads {
 			return nil
 		}
 		list = r.open(ctx) // another process may have ended some before its lease expired
@@ -138,13 +141,20 @@ func (r *Runner) take(ctx context.Context) (tasks []Task) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, t := range slices.Backward(list) { // the oldest first
-		if taken[t.ID] || r.running[t.ID] || len(r.running) >= tasksAtOnce {
+		if taken[t.ID] || len(r.running)+len(tasks) >= tasksAtOnce {
 			continue
 		}
-		r.running[t.ID] = true
 		tasks = append(tasks, t)
 	}
 	return tasks
+}
+
+func (r *Runner) stopAll() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, stop := range r.running {
+		stop()
+	}
 }
 
 func (r *Runner) lead(ctx context.Context) (bool, error) {
@@ -156,20 +166,24 @@ func (r *Runner) lead(ctx context.Context) (bool, error) {
 func (r *Runner) taken() map[uint64]bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return maps.Clone(r.running)
+	ids := make(map[uint64]bool, len(r.running))
+	for id := range r.running {
+		ids[id] = true
+	}
+	return ids
 }
 
 // open lists the tasks of this host that have not ended, newest first. A task also belongs to this host if its job list
 // is here: a recreated container has another host name.
 func (r *Runner) open(ctx context.Context) []Task {
-	list, err := r.Store.ListTasks(ctx, tasksPolled)
+	list, err := r.OpenTasks(ctx)
 	if err != nil {
 		r.Log.Debug("list tasks", "error", err)
 		return nil
 	}
 	return slices.DeleteFunc(list, func(t Task) bool {
-		if !t.Open() || t.Host == r.Host {
-			return !t.Open()
+		if t.Host == r.Host {
+			return false
 		}
 		_, err := os.Stat(r.listFile(t.ID))
 		return err != nil

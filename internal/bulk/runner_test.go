@@ -26,7 +26,11 @@ type tasks struct {
 	list []Task
 }
 
-func (s *tasks) CreateTask(_ context.Context, t Task) (uint64, error) {
+func (s *tasks) CreateTask(ctx context.Context, t Task, admit func([]Task) error) (uint64, error) {
+	open, _ := s.OpenTasks(ctx)
+	if err := admit(open); err != nil {
+		return 0, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t.ID = uint64(len(s.list) + 1)
@@ -57,6 +61,11 @@ func (s *tasks) ListTasks(context.Context, int) ([]Task, error) {
 	list := slices.Clone(s.list)
 	slices.Reverse(list)
 	return list, nil
+}
+
+func (s *tasks) OpenTasks(ctx context.Context) ([]Task, error) {
+	list, err := s.ListTasks(ctx, 0)
+	return slices.DeleteFunc(list, func(t Task) bool { return !t.Open() }), err
 }
 
 func (s *tasks) CancelTask(_ context.Context, _ string, id uint64) error {
@@ -177,7 +186,7 @@ func (t topics) Snapshot() *registry.Snapshot {
 func newRunner(t *testing.T, q Queue) *Runner {
 	t.Helper()
 	return NewRunner(Options{
-		Store: &tasks{}, Queue: q, Registry: topics{"shop"}, Dir: t.TempDir(), Host: "here",
+		Storage: &tasks{}, Queue: q, Registry: topics{"shop"}, Dir: t.TempDir(), Host: "here",
 		Log: slog.New(slog.DiscardHandler), Now: time.Now, PollEvery: time.Millisecond,
 	})
 }
@@ -200,7 +209,7 @@ func runUntil(t *testing.T, r *Runner, done func(*Task) bool) *Task {
 		<-ended
 	}()
 	for ctx.Err() == nil {
-		if task, err := r.Store.GetTask(ctx, 1); err == nil && done(task) {
+		if task, err := r.GetTask(ctx, 1); err == nil && done(task) {
 			return task
 		}
 		time.Sleep(time.Millisecond)
@@ -223,7 +232,7 @@ func TestJobsThatMoveAreNeitherForgottenNorTouched(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	task, _ := r.Store.GetTask(t.Context(), id)
+	task, _ := r.GetTask(t.Context(), id)
 	w := newWork(r, *task)
 	if err := w.list(t.Context()); err != nil {
 		t.Fatal(err)
@@ -311,7 +320,7 @@ func TestATaskIsDoneOnceDespiteARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = r.Run(ctx)
-	if task, _ := r.Store.GetTask(t.Context(), 1); task.State != Running {
+	if task, _ := r.GetTask(t.Context(), 1); task.State != Running {
 		t.Fatalf("the task is %s after its process ended", task.State)
 	}
 	r.Host = "renamed" // as a recreated container is
@@ -355,9 +364,9 @@ func TestAPartOfAChunkIsCountedOnceOnly(t *testing.T) {
 		}
 		q.asked = cancel
 		if want == errCancelled {
-			q.asked = func() { _ = r.Store.CancelTask(ctx, "user/x", id) }
+			q.asked = func() { _ = r.CancelTask(ctx, "user/x", id) }
 		}
-		task, _ := r.Store.GetTask(ctx, id)
+		task, _ := r.GetTask(ctx, id)
 		w := newWork(r, *task)
 		if err := w.chunk(ctx, targets, 1); !errors.Is(err, want) || w.params.Result.Gone != counted {
 			t.Errorf("%v, and the result is %+v; want %v", err, w.params.Result, want)
@@ -372,9 +381,9 @@ type slowTasks struct {
 	listed, answer chan struct{}
 }
 
-func (s *slowTasks) ListTasks(ctx context.Context, limit int) ([]Task, error) {
-	list, err := s.tasks.ListTasks(ctx, limit)
-	if s.lists.Add(1) == 3 {
+func (s *slowTasks) OpenTasks(ctx context.Context) ([]Task, error) {
+	list, err := s.tasks.OpenTasks(ctx)
+	if s.lists.Add(1) == 2 {
 		close(s.listed)
 		<-s.answer
 	}
@@ -385,8 +394,8 @@ func (s *slowTasks) ListTasks(ctx context.Context, limit int) ([]Task, error) {
 func TestATaskThatEndsWhileTasksAreListedIsDoneOnce(t *testing.T) {
 	q := stock(store.Dead, 30, time.Now())
 	r := newRunner(t, q)
-	slow := &slowTasks{tasks: r.Store.(*tasks), listed: make(chan struct{}), answer: make(chan struct{})}
-	r.Store = slow
+	slow := &slowTasks{tasks: r.Storage.(*tasks), listed: make(chan struct{}), answer: make(chan struct{})}
+	r.Storage = slow
 	q.after = func() { <-slow.listed }
 	id, err := r.Start(t.Context(), "me", redrive(Params{}))
 	if err != nil {
@@ -399,7 +408,7 @@ func TestATaskThatEndsWhileTasksAreListedIsDoneOnce(t *testing.T) {
 		}
 		return slow.lists.Load() > 10
 	})
-	if task, err := r.Store.GetTask(t.Context(), id); err != nil || task.Done != 30 || q.changed != 30 {
+	if task, err := r.GetTask(t.Context(), id); err != nil || task.Done != 30 || q.changed != 30 {
 		t.Errorf("%d jobs were changed, and the task is %+v, %v", q.changed, task, err)
 	}
 }
@@ -425,8 +434,8 @@ func (s *awayTasks) UpdateTask(ctx context.Context, t Task) error {
 func TestATaskThatEndsWhileTheStoreIsAwayIsDone(t *testing.T) {
 	q := stock(store.Dead, 30, time.Now())
 	r := newRunner(t, q)
-	store := &awayTasks{tasks: r.Store.(*tasks)}
-	r.Store, r.wait = store, time.Millisecond
+	store := &awayTasks{tasks: r.Storage.(*tasks)}
+	r.Storage, r.wait = store, time.Millisecond
 	q.after = func() { store.away.Store(true) }
 	id, err := r.Start(t.Context(), "me", redrive(Params{}))
 	if err != nil {

@@ -1,11 +1,13 @@
 package bulk
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
 	"gorm.io/gorm"
 
+	"github.com/wakecall/wakecall/internal/message"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/registry/database"
 )
@@ -28,12 +30,23 @@ const (
 	maxError  = 4000
 )
 
-// CreateTask stores a task and returns its id. It is audited.
-func (s *Store) CreateTask(ctx context.Context, t Task) (id uint64, err error) {
+// CreateTask stores a task. It is audited. Errors: those of admit, ErrUnavailable; a message for another task with its
+// key.
+func (s *Store) CreateTask(ctx context.Context, t Task, admit func(open []Task) error) (id uint64, err error) {
 	row, at := t, database.Now()
 	row.ID, row.CreatedAt, row.UpdatedAt = 0, at, at
 	row.Actor, row.Host = database.Clip(t.Actor, maxActor), database.Clip(t.Host, maxActor)
 	err = s.registry.Change(ctx, t.Actor, "start", "task/"+t.Kind, func(tx *gorm.DB, c *registry.Changed) error {
+		if row.ID, err = sameTask(tx, &row); row.ID > 0 || err != nil {
+			return cmp.Or(err, registry.ErrUnchanged)
+		}
+		var list []Task
+		if err := open(tx).Find(&list).Error; err != nil {
+			return err
+		}
+		if err := admit(list); err != nil {
+			return err
+		}
 		if err := tx.Create(&row).Error; err != nil {
 			return err
 		}
@@ -41,9 +54,39 @@ func (s *Store) CreateTask(ctx context.Context, t Task) (id uint64, err error) {
 		if row.ID <= tasksKept {
 			return nil
 		}
-		return tx.Where("id <= ?", row.ID-tasksKept).Delete(&Task{}).Error
+		return tx.Where("id <= ? AND state NOT IN ?", row.ID-tasksKept, openStates).Delete(&Task{}).Error
 	})
 	return row.ID, err
+}
+
+// sameTask returns the id of the actor's task with the same key; 0: there is none.
+func sameTask(tx *gorm.DB, t *Task) (uint64, error) {
+	if t.Params.Key == "" {
+		return 0, nil
+	}
+	var list []Task
+	if err := tx.Where("actor = ?", t.Actor).Find(&list).Error; err != nil {
+		return 0, err
+	}
+	for _, was := range list {
+		if was.Params.Key != t.Params.Key {
+			continue
+		}
+		if !was.asksFor(t.Params) {
+			return 0, message.New("task.key_used", was.ID)
+		}
+		return was.ID, nil
+	}
+	return 0, nil
+}
+
+var openStates = []string{Queued, Running}
+
+func open(tx *gorm.DB) *gorm.DB { return tx.Where("state IN ?", openStates).Order("id DESC") }
+
+// OpenTasks lists the tasks that have not ended, newest first.
+func (s *Store) OpenTasks(ctx context.Context) ([]Task, error) {
+	return database.List[Task](ctx, s.db, open)
 }
 
 // UpdateTask stores a task's progress, but not CancelRequested. Errors: ErrNoTask, ErrUnavailable.

@@ -46,6 +46,8 @@ type Params struct {
 	Rate      float64 `json:"rate,omitempty"` // jobs per second; 0: no limit
 	Staged    bool    `json:"staged,omitempty"`
 	StopAbove float64 `json:"stop_above,omitempty"` // share of failures above which a staged task ends
+	DryRun    bool    `json:"dry_run,omitempty"`    // count the matching jobs, and act on none
+	Key       string  `json:"key,omitempty"`        // there is one task of an actor with this key
 
 	Listed bool    `json:"listed,omitempty"`
 	Full   bool    `json:"full,omitempty"`   // the list could not hold all matching jobs
@@ -73,12 +75,28 @@ func (r *Result) Add(o Result) {
 	r.Moved, r.Failed, r.Error = r.Moved+o.Moved, r.Failed+o.Failed, cmp.Or(r.Error, o.Error)
 }
 
+// asked returns what was asked for, without the progress.
+func (p Params) asked() Params {
+	p.Listed, p.Full, p.Offset, p.Result, p.Stages = false, false, 0, Result{}, nil
+	return p
+}
+
+// asksFor reports whether the task was started with these params.
+func (t *Task) asksFor(p Params) bool {
+	was, err := json.Marshal(t.Params.asked())
+	now, err2 := json.Marshal(p)
+	return errors.Join(err, err2) == nil && string(was) == string(now)
+}
+
 // Storage stores tasks; Store implements it. UpdateTask does not change CancelRequested.
 type Storage interface {
-	CreateTask(ctx context.Context, t Task) (uint64, error)
+	// CreateTask stores a task and returns its id, or that of the actor's task with the same key. It stores none if
+	// admit, which gets the open tasks, returns an error. No other task is created meanwhile.
+	CreateTask(ctx context.Context, t Task, admit func(open []Task) error) (uint64, error)
 	UpdateTask(ctx context.Context, t Task) error
 	GetTask(ctx context.Context, id uint64) (*Task, error)
 	ListTasks(ctx context.Context, limit int) ([]Task, error) // newest first
+	OpenTasks(ctx context.Context) ([]Task, error)            // newest first
 	CancelTask(ctx context.Context, actor string, id uint64) error
 }
 
@@ -93,8 +111,8 @@ func (t *Task) Stuck() bool {
 // Rest returns what a re-drive that ended early has left: the jobs that were dead before it, without those that failed
 // again.
 func (t *Task) Rest() Params {
-	p := Params{Filter: t.Params.Filter, Action: t.Params.Action, Rate: t.Params.Rate, Staged: t.Params.Staged,
-		StopAbove: t.Params.StopAbove}
+	p := t.Params.asked()
+	p.Key = ""
 	if p.Filter.Until.IsZero() || p.Filter.Until.After(t.CreatedAt) {
 		p.Filter.Until = t.CreatedAt
 	}

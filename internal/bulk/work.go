@@ -44,6 +44,9 @@ func (w *work) do(ctx context.Context) error {
 			return err
 		}
 	}
+	if w.params.DryRun {
+		return nil
+	}
 	f, err := os.Open(w.runner.listFile(w.task.ID))
 	if errors.Is(err, os.ErrNotExist) {
 		return message.New("task.list_lost") // starting over would act twice
@@ -194,7 +197,7 @@ func (w *work) skip(t target, j *store.Job) *int64 {
 		return &w.result.Gone
 	case j.State == store.Running:
 		return &w.result.Running
-	case w.action.Do == Due && w.action.dueFrom(time.UnixMilli(t.At)).UnixMilli() == callTime(j).UnixMilli():
+	case w.action.Do == Due && w.action.changed(time.UnixMilli(t.At), j):
 		return &w.result.Done // done by the step interrupted by a restart
 	case !w.params.Filter.Match(j),
 		w.action.Do == Run && j.Attempts != t.Calls, // called since

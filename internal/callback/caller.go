@@ -77,9 +77,12 @@ func (c *Caller) Do(ctx context.Context, e *Endpoint, r *Request) (o Outcome) {
 	defer func() { o.Took, o.Err = time.Since(o.StartedAt), printable.Line(o.Err) }() // some quote what endpoints sent
 	m, err := c.message(e, r, o.StartedAt)
 	if err != nil {
-		o.Class, o.Reason, o.Err = Failure, "bad_body", err.Error()
-		if errors.Is(err, errHeader) {
+		o.Class, o.Reason, o.Err, o.Unsent = Failure, "bad_body", err.Error(), true
+		switch {
+		case errors.Is(err, errHeader):
 			o.Reason = "protocol"
+		case errors.Is(err, errURL):
+			o.Reason = ReasonURL
 		}
 		return o
 	}
@@ -108,7 +111,9 @@ func (c *Caller) try(
 	resp, err := c.send(ctx, x, e, m)
 	if err == nil {
 		o.Status = resp.StatusCode
+		o.ContentType = resp.Header.Get("Content-Type")
 		o.Answer, err = readAnswer(resp)
+		o.Truncated = len(o.Answer) == maxAnswer && resp.ContentLength != maxAnswer
 	}
 	switch {
 	case x.Held():

@@ -21,6 +21,7 @@ type EndpointSpec struct {
 	Fixed       func(header string) bool // the headers that a job does not replace; nil: none
 	RetryIf     string                   // in the topic's dialect
 	Dialect     string                   // empty: Wakecall's own
+	CloudEvents bool                     // calls are CloudEvents in binary mode
 	Secrets     []string                 // whsec_…
 }
 
@@ -37,6 +38,7 @@ type Endpoint struct {
 	retryIf *Program
 	keys    [][]byte
 	form    Form // nil: Wakecall's own
+	events  bool
 }
 
 // DialectOwn is the name of Wakecall's own dialect.
@@ -53,7 +55,7 @@ func CompileEndpoint(s EndpointSpec) (*Endpoint, error) {
 	}
 	e := &Endpoint{
 		url: u, method: cmp.Or(s.Method, http.MethodPost), asForm: s.ContentType == "form", typ: "application/json",
-		headers: http.Header{}, fixed: s.Fixed,
+		headers: http.Header{}, fixed: s.Fixed, events: s.CloudEvents,
 	}
 	if e.method != http.MethodPost && e.method != http.MethodPut && e.method != http.MethodGet {
 		return nil, fmt.Errorf("method must be POST, PUT or GET, not %q", s.Method)

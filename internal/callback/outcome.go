@@ -27,17 +27,23 @@ const (
 type Outcome struct {
 	Class        Class
 	Status       int           // HTTP status; 0 without an answer
-	Reason       string        // ok, snooze, status, retry_if, or one of fail; bad_body, held
+	Reason       string        // ok, snooze, status, retry_if, or one of fail; bad_body, url, held
 	Err          string        // for people; empty on success
 	RetryAfter   time.Duration // of a 202, 429 or 503; at most a day
 	Answer       []byte        // at most 64 KiB
+	Truncated    bool          // there may be more of the answer
+	ContentType  string        // of the answer
 	StartedAt    time.Time
 	Took         time.Duration
+	Unsent       bool // nothing was sent, because of the job: this says nothing about the endpoint
 	EndpointDown bool // no connection, timeout, TLS failure, 5xx or 429: not the job's fault
 }
 
-// ReasonRetryIf is the Reason when retry_if is true for the response.
-const ReasonRetryIf = "retry_if"
+// Values of Outcome.Reason.
+const (
+	ReasonRetryIf = "retry_if" // retry_if is true for the response
+	ReasonURL     = "url"      // the job's URL cannot be called, or its topic no longer allows it
+)
 
 // judge decides what a complete response means.
 func (o *Outcome) judge(e *Endpoint, resp *http.Response) {

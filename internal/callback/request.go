@@ -18,6 +18,7 @@ import (
 type Request struct {
 	Topic       string
 	ID          string
+	URL         string // empty: the endpoint's. That of another origin gets none of the endpoint's headers
 	Body        []byte
 	ContentType string            // empty: application/json
 	Headers     map[string]string // the job's; they override those of the endpoint
@@ -40,6 +41,7 @@ const instant = "2006-01-02T15:04:05.000Z"
 var (
 	errBody   = errors.New("body must be a JSON object to be sent as a query or form")
 	errHeader = errors.New("the job's content type or one of its headers is not a valid header value")
+	errURL    = errors.New("the job's url cannot be called")
 )
 
 // Message is the part of a request that a Form decides.
@@ -53,10 +55,11 @@ type Message struct {
 // content is the content of a request: the endpoint's headers, overridden by the job's, overridden by own, and the
 // body.
 type content struct {
-	url  *url.URL
-	job  map[string]string
-	own  []field
-	body []byte
+	url     *url.URL
+	foreign bool // another origin than the endpoint's: without the endpoint's headers
+	job     map[string]string
+	own     []field
+	body    []byte
 }
 
 type field struct{ name, value string } // name in canonical form
@@ -67,14 +70,24 @@ func (c *Caller) message(e *Endpoint, r *Request, now time.Time) (m content, err
 			return m, errHeader
 		}
 	}
+	to := e.url
+	if r.URL != "" {
+		if to, err = url.Parse(r.URL); err != nil || to.Host == "" {
+			return m, errURL // not quoted: its query may hold secrets
+		}
+		m.foreign = originOf(to) != originOf(e.url)
+	}
 	var sent Message
 	if e.form != nil {
-		sent = e.form.Message(e.method, e.url, r, now)
-	} else if sent, err = c.ownMessage(e, r); err != nil {
+		sent = e.form.Message(e.method, to, r, now)
+	} else if sent, err = c.ownMessage(e, to, r); err != nil {
 		return m, err
 	}
 	m.url, m.job, m.body = sent.URL, r.Headers, sent.Body
 	m.own = append(c.ownHeaders(r), field{"User-Agent", sent.UserAgent})
+	if e.events {
+		m.own = appendEvent(m.own, r)
+	}
 	if sent.ContentType != "" {
 		m.own = append(m.own, field{"Content-Type", sent.ContentType})
 	}
@@ -84,15 +97,28 @@ func (c *Caller) message(e *Endpoint, r *Request, now time.Time) (m content, err
 	return m, nil
 }
 
-func (c *Caller) ownMessage(e *Endpoint, r *Request) (Message, error) {
-	m := Message{URL: e.url, Body: r.Body, ContentType: cmp.Or(r.ContentType, e.typ), UserAgent: c.userAgent}
+// originOf returns a URL's origin: scheme, host and port.
+func originOf(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	return u.Scheme + "://" + strings.ToLower(u.Hostname()) + ":" + port
+}
+
+func (c *Caller) ownMessage(e *Endpoint, to *url.URL, r *Request) (Message, error) {
+	m := Message{URL: to, Body: r.Body, ContentType: cmp.Or(r.ContentType, e.typ), UserAgent: c.userAgent}
 	if e.method == http.MethodGet || e.asForm {
-		values, err := members(r.Body, e.own)
+		own := e.own
+		if e.method == http.MethodGet && to != e.url {
+			own = to.Query()
+		}
+		values, err := members(r.Body, own)
 		if err != nil {
 			return m, err
 		}
 		if e.method == http.MethodGet {
-			m.URL, m.Body, m.ContentType = withQuery(e.url, values), nil, ""
+			m.URL, m.Body, m.ContentType = withQuery(to, values), nil, ""
 		} else {
 			m.Body, m.ContentType = []byte(values), "application/x-www-form-urlencoded"
 		}
@@ -117,9 +143,11 @@ func (c *Caller) ownHeaders(r *Request) []field {
 
 func (m *content) header(e *Endpoint) http.Header {
 	h := make(http.Header, len(m.own)+len(e.headers)+len(m.job))
-	maps.Copy(h, e.headers)
+	if !m.foreign {
+		maps.Copy(h, e.headers)
+	}
 	for name, value := range m.job {
-		if e.fixed == nil || !e.fixed(name) {
+		if m.foreign || e.fixed == nil || !e.fixed(name) {
 			h.Set(name, value)
 		}
 	}
@@ -149,7 +177,10 @@ func respell(h http.Header, name string) {
 
 // escapeID percent-encodes characters that a header cannot contain, and the percent sign.
 func escapeID(id string) string {
-	escaped := func(c rune) bool { return c < 0x20 || c >= 0x7f || c == '%' }
+	return escape(id, func(c rune) bool { return c < 0x20 || c >= 0x7f || c == '%' })
+}
+
+func escape(id string, escaped func(rune) bool) string {
 	if !strings.ContainsFunc(id, escaped) {
 		return id
 	}

@@ -20,9 +20,9 @@ func readRequest(line []byte) (RequestLine, error) {
 		CreatedAt: timeOf(w.CreatedAt), ChangedAt: timeOf(w.ChangedAt), Priority: w.Priority, Order: w.Order,
 		TTR: durationOf(w.TTR, time.Second), MaxAttempts: w.MaxAttempts, ContentType: w.ContentType,
 		ExpiresAt: timeOf(w.ExpiresAt), TTL: durationOf(w.TTL, time.Second), Headers: w.Headers.texts(),
-		Group: w.Group, Topics: w.Topics, Bucket: w.Bucket,
+		Group: w.Group, URL: w.URL, Quota: w.Quota, Topics: w.Topics, Bucket: w.Bucket,
 		Schedule: w.Schedule, For: timeOf(w.For), Definition: w.Definition, Last: w.Last, LeftOut: w.LeftOut,
-		Body: w.Body64, Via: w.Via, By: w.By, Delay: durationOf(w.Delay, time.Second),
+		Awaited: w.Awaited, Body: w.Body64, Via: w.Via, By: w.By, Delay: durationOf(w.Delay, time.Second),
 	}
 	for _, seconds := range w.Retry {
 		l.Retry = append(l.Retry, durationOf(seconds, time.Second))
@@ -40,7 +40,7 @@ func readAttempt(line []byte) (AttemptLine, error) {
 		TS: ts, Topic: w.Topic, ID: w.ID, CreatedAt: timeOf(w.CreatedAt), N: w.N, StartedAt: timeOf(w.StartedAt),
 		Took: durationOf(w.TookMS, time.Millisecond), Status: w.Status, Outcome: w.Outcome, Reason: w.Reason,
 		Error: w.Error, Shard: w.Shard, Revision: w.Revision, Process: w.Process, Result: w.Result,
-		Schedule: w.Schedule, For: timeOf(w.For),
+		Schedule: w.Schedule, For: timeOf(w.For), Answer: w.Answer,
 	}, err
 }
 

@@ -43,11 +43,14 @@ type requestWire struct {
 	Retry       []float64      `json:"retry,omitzero"`
 	Delay       float64        `json:"delay,omitzero"`
 	Group       string         `json:"group,omitzero"`
+	URL         string         `json:"url,omitzero"`
+	Quota       string         `json:"quota,omitzero"`
 	Topics      string         `json:"topics,omitzero"`
 	Bucket      int            `json:"bucket,omitzero"`
 	Schedule    string         `json:"schedule,omitzero"`
 	For         int64          `json:"for,omitzero"`
 	Definition  int64          `json:"definition,omitzero"`
+	Awaited     bool           `json:"await,omitzero"`
 	Last        jsontext.Value `json:"last,omitzero"`
 	LeftOut     map[string]int `json:"left_out,omitzero"`
 	Via         string         `json:"via,omitzero"`
@@ -63,8 +66,9 @@ func (l *RequestLine) append(b []byte, now time.Time) ([]byte, error) {
 		Priority: l.Priority, Order: l.Order, TTR: l.TTR.Seconds(), MaxAttempts: l.MaxAttempts,
 		ContentType: l.ContentType,
 		ExpiresAt:   millisOf(l.ExpiresAt), TTL: l.TTL.Seconds(), Headers: pairsOf(l.Headers), Delay: l.Delay.Seconds(),
-		Group: l.Group, Topics: l.Topics, Bucket: l.Bucket, Via: l.Via, By: l.By,
+		Group: l.Group, URL: l.URL, Quota: l.Quota, Topics: l.Topics, Bucket: l.Bucket, Via: l.Via, By: l.By,
 		Schedule: l.Schedule, For: millisOf(l.For), Definition: l.Definition, Last: l.Last, LeftOut: l.LeftOut,
+		Awaited: l.Awaited,
 	}
 	for _, d := range l.Retry {
 		w.Retry = append(w.Retry, d.Seconds())
@@ -97,6 +101,7 @@ type attemptWire struct {
 	Revision  int64   `json:"rev,omitzero"`
 	Process   string  `json:"process,omitzero"`
 	Result    string  `json:"result,omitzero"`
+	Answer    string  `json:"answer,omitzero"`
 	Schedule  string  `json:"schedule,omitzero"`
 	For       int64   `json:"for,omitzero"`
 }
@@ -107,6 +112,7 @@ func (l *AttemptLine) append(b []byte, now time.Time, process string) ([]byte, e
 		StartedAt: millisOf(l.StartedAt), TookMS: float64(l.Took) / float64(time.Millisecond), Status: l.Status,
 		Outcome: l.Outcome, Reason: l.Reason, Error: l.Error, Shard: l.Shard, Revision: l.Revision,
 		Process: cmp.Or(l.Process, process), Result: l.Result, Schedule: l.Schedule, For: millisOf(l.For),
+		Answer: l.Answer,
 	})
 }
 

@@ -63,11 +63,14 @@ type RequestLine struct {
 	Headers     map[string]string // of the job
 	Retry       []time.Duration   // waits of the job, in milliseconds
 	Group       string            // of the job
+	URL         string            // of the job
+	Quota       string            // of the job
 	Topics      string            // of cancel and close: patterns, separated by spaces
 	Bucket      int               // of cancel, close and schedule
 	Schedule    string            // of an occurrence and of schedule: the schedule's name
 	For         time.Time         // nominal time of the occurrence; of schedule: all up to it are decided
 	Definition  int64             // of schedule: the definition's revision; 0: the schedule was removed
+	Awaited     bool              // somebody waits for the job's end
 	Last        jsontext.Value    // of schedule: its last occurrences as JSON
 	LeftOut     map[string]int    // of schedule: how many were left out, by reason
 	Body        []byte            // byte for byte; nil: none, or unchanged
@@ -92,6 +95,7 @@ type AttemptLine struct {
 	Shard     string
 	Revision  int64  // of a job's death, of a delivery's reservation, or of the end of a worker's lease
 	Result    string // JSON: the result in a worker's ack
+	Answer    string // of the end of a job that was awaited: its result, as store.Answer in JSON
 	Schedule  string // of an occurrence that has ended
 	For       time.Time
 	Process   string // empty: Options.Process

@@ -26,6 +26,9 @@ var (
 	cancelledScript   = store.Declare(luaFiles, store.Row{
 		Name: "cancelled", File: "cancelgroup", Guard: store.GuardNone, Lost: store.LostDoubt})
 
+	drawScript   = store.Declare(luaFiles, store.Row{Name: "draw", Lost: store.LostNever})
+	quotasScript = store.Declare(luaFiles, store.Row{Name: "quotas"})
+
 	workersScript  = store.Declare(luaFiles, store.Row{Name: "workers"})
 	probeNowScript = store.Declare(luaFiles, store.Row{Name: "probenow"})
 )

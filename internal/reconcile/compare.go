@@ -236,6 +236,10 @@ func appendEntry(args []any, e *Entry) []any {
 	if e.Kind == EntryDied || j.State == store.Dead {
 		died, reason, attempts = strconv.FormatInt(j.DeadAt.UnixMilli(), 10), store.Escape(j.DeadReason), j.History
 	}
+	if j.Answer != nil {
+		long, attempts = []byte(j.Answer.Encode()), j.History
+		died = strconv.FormatInt(j.FinishedAt.UnixMilli(), 10)
+	}
 	id := j.ID
 	if e.Kind == EntryCancelled || e.Kind == EntryClosed {
 		id, died = store.Escape(j.Group), strconv.FormatInt(j.DueAt.UnixMilli(), 10)

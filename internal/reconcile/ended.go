@@ -56,7 +56,7 @@ func attemptOf(d *store.Ended) journal.AttemptLine {
 	line := journal.AttemptLine{
 		Topic: d.Topic, ID: d.ID, CreatedAt: d.CreatedAt, N: d.Attempt, StartedAt: d.StartedAt, Took: d.Took,
 		Outcome: journal.Done, Error: d.Error, Shard: d.Shard, Revision: d.Revision,
-		Result: d.Result, Schedule: d.Schedule, For: d.For,
+		Result: d.Result, Schedule: d.Schedule, For: d.For, Answer: d.Answer.Encode(),
 	}
 	switch {
 	case d.State == store.Dead:

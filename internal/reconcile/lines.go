@@ -141,16 +141,20 @@ func entryOf(l *line) Entry {
 	case l.attempt != nil:
 		a := l.attempt
 		e.Job = store.Job{Topic: a.Topic, ID: a.ID, CreatedAt: a.CreatedAt, Schedule: a.Schedule, For: a.For}
-		if l.kind == EntryDied {
+		switch {
+		case l.kind == EntryDied:
 			died(&e.Job, a)
+		case a.Answer != "":
+			e.Job.Answer, e.Job.History = store.DecodeAnswer(a.Answer), historyOf(a)
+			e.Job.FinishedAt = a.StartedAt.Add(a.Took) // by the shard's clock, unlike TS
 		}
 	case l.kind == EntryStored:
 		r := l.request
 		e.Job = store.Job{
 			Topic: r.Topic, ID: r.ID, Body: r.Body, ContentType: r.ContentType, Priority: priorityOf(r), Order: r.Order,
 			TTR: r.TTR, MaxAttempts: r.MaxAttempts, CreatedAt: r.CreatedAt, DueAt: r.DueAt,
-			ExpiresAt: r.ExpiresAt, Headers: r.Headers, Retry: r.Retry, Group: r.Group, Schedule: r.Schedule,
-			For: r.For,
+			ExpiresAt: r.ExpiresAt, Headers: r.Headers, Retry: r.Retry, Group: r.Group, URL: r.URL, Quota: r.Quota,
+			Schedule: r.Schedule, For: r.For, Awaited: r.Awaited,
 		}
 	case l.ofGroup():
 		e.Job = store.Job{Topic: l.request.Topics, Group: l.request.Group, DueAt: l.request.DueAt}
@@ -180,9 +184,14 @@ func died(j *store.Job, a *journal.AttemptLine) {
 	case a.Status != 0 || a.Error != "" && a.Reason != "buried": // a callback, whose line says why it failed
 		j.DeadReason = "attempts"
 	}
-	if !a.StartedAt.IsZero() {
-		j.History = []store.Attempt{{
-			N: a.N, StartedAt: a.StartedAt.UnixMilli(), TookMS: float64(a.Took) / 1e6, Status: a.Status, Error: a.Error,
-		}}
+	j.History = historyOf(a)
+}
+
+func historyOf(a *journal.AttemptLine) []store.Attempt {
+	if a.StartedAt.IsZero() {
+		return nil
 	}
+	return []store.Attempt{{
+		N: a.N, StartedAt: a.StartedAt.UnixMilli(), TookMS: float64(a.Took) / 1e6, Status: a.Status, Error: a.Error,
+	}}
 }

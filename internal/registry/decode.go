@@ -67,6 +67,7 @@ const (
 	aTextList  = "kind.strings"
 	aTextTable = "kind.string_object"
 	anInstant  = "kind.instant"
+	aBoolean   = "kind.boolean"
 )
 
 // field decodes the value of one member. Its errors never contain a value that may be a secret.
@@ -85,6 +86,8 @@ func (t *Topic) fields() []field {
 		{name: "title", into: value(&t.Title), kind: aText},
 		{name: "delivery", into: value(&t.Delivery), kind: aText},
 		{name: "callback_url", into: value(&t.CallbackURL), kind: aText},
+		{name: "job_urls", into: list(&t.JobURLs), kind: aTextList},
+		{name: "cloudevents", into: value(&t.CloudEvents), kind: aBoolean},
 		{name: "method", into: value(&t.Method), kind: aText},
 		{name: "content_type", into: value(&t.ContentType), kind: aText},
 		{name: "headers", into: headersInto(&t.Headers), kind: aTextTable, secret: true},

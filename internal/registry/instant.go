@@ -24,7 +24,7 @@ func ParseInstant(text string) (time.Time, error) {
 		t, err = time.UnixMilli(ms), nil
 	}
 	switch {
-	case err == nil && t.Before(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)):
+	case err == nil && IsTooEarly(t):
 		return t, errBefore2000
 	case err == nil:
 		return t, nil
@@ -33,4 +33,19 @@ func ParseInstant(text string) (time.Time, error) {
 		return t, errNoOffset
 	}
 	return t, ErrNoInstant
+}
+
+// IsTooEarly reports whether an instant is before 2000.
+func IsTooEarly(t time.Time) bool { return t.Before(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)) }
+
+// ParseLocal parses a local time: RFC 3339 without an offset from UTC; the seconds may be missing. It returns the time as
+// if it were of UTC.
+func ParseLocal(text string) (local time.Time, ok bool) {
+	text = strings.Replace(strings.ToUpper(text), " ", "T", 1)
+	for _, form := range []string{"2006-01-02T15:04:05", "2006-01-02T15:04"} {
+		if local, err := time.Parse(form, text); err == nil {
+			return local, true
+		}
+	}
+	return local, false
 }

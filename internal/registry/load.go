@@ -184,7 +184,7 @@ func readTokens(tx *gorm.DB, s *Snapshot) error {
 	for i := range rows {
 		s.Tokens[rows[i].Hash] = rows[i].token()
 	}
-	return nil
+	return readQuotas(tx, s)
 }
 
 func readSettings(tx *gorm.DB, s *Snapshot) error {

@@ -173,6 +173,7 @@ func decodeSnapshot(r io.Reader) (*Snapshot, error) {
 			return nil, errors.New("a token is damaged")
 		}
 	}
+	s.SetLimits()
 	return s, nil
 }
 

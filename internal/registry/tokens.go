@@ -27,10 +27,12 @@ func newSecret(prefix string) string {
 	return prefix + base64.RawURLEncoding.EncodeToString(b)
 }
 
-// CreateToken creates an API token and returns it. It cannot be read again. If expires is nil, it never expires.
+// CreateToken creates an API token and returns it. It cannot be read again. If expires is nil, it never expires. with
+// sets the quotas and the maker.
 // Errors: *FieldError, ErrUnavailable.
 func (r *Registry) CreateToken(
 	ctx context.Context, actor, name string, rights []Right, topics []string, expires *time.Time,
+	with ...func(*Token),
 ) (secret string, t *Token, err error) {
 	now := database.Now()
 	secret = newSecret("wk_")
@@ -38,7 +40,11 @@ func (r *Registry) CreateToken(
 		Name: name, Hash: HashToken(secret), Rights: slices.Clone(rights), Topics: slices.Clone(topics),
 		CreatedAt: now, ExpiresAt: expires,
 	}
-	if err := errors.Join(t.Validate(), validExpiry(expires, now)); err != nil {
+	for _, set := range with {
+		set(t)
+	}
+	t.Quotas = t.Quotas.orNil()
+	if err := errors.Join(t.Validate(), t.Quotas.Validate(), validExpiry(expires, now)); err != nil {
 		return "", nil, err
 	}
 	err = r.Change(ctx, actor, "create", "token", func(tx *gorm.DB, c *Changed) error {
@@ -47,6 +53,9 @@ func (r *Registry) CreateToken(
 			return err
 		}
 		t.ID = row.ID
+		if err := storeQuotas(tx, t); err != nil {
+			return err
+		}
 		c.Object, c.After = tokenObject(t), t
 		return nil
 	})
@@ -112,6 +121,9 @@ func (r *Registry) RevokeToken(ctx context.Context, actor string, id uint64) err
 			return err
 		}
 		c.Before = row.token()
+		if err := tx.Delete(&quotaRow{TokenID: id}).Error; err != nil {
+			return err
+		}
 		return tx.Delete(&row).Error
 	})
 }

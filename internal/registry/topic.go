@@ -11,6 +11,8 @@ type Topic struct {
 	Title        string            `json:"title"`
 	Delivery     Delivery          `json:"delivery"`
 	CallbackURL  string            `json:"callback_url"` // empty for a pull topic
+	JobURLs      []string          `json:"job_urls"`     // patterns of the URLs that jobs may have instead; see joburl.go
+	CloudEvents  bool              `json:"cloudevents"`  // callbacks are CloudEvents in binary mode
 	Method       string            `json:"method"`       // POST, PUT or GET
 	ContentType  string            `json:"content_type"` // json, form
 	Headers      map[string]string `json:"headers"`
@@ -88,6 +90,7 @@ func NewTopic(name string) Topic {
 		Name: name, Delivery: DeliveryPush, OnExpiry: ExpiryDead, Method: "POST", ContentType: "json",
 		Headers: map[string]string{}, TTR: Duration(10 * time.Second), Priority: "normal", MaxAttempts: 10,
 		Retry:   []Duration{},
+		JobURLs: []string{},
 		Dialect: DialectOwn,
 		Emails:  []string{}, State: TopicActive, Durability: DurabilityMemory, Remember: RememberLast,
 	}

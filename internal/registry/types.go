@@ -68,12 +68,15 @@ type Token struct {
 	Topics    []string   `json:"topics"` // patterns: *, shop.*, shop.orders
 	CreatedAt time.Time  `json:"created_at"`
 	ExpiresAt *time.Time `json:"expires_at"` // nil: never
+	Quotas    *Quotas    `json:"quotas,omitempty"`
+	MadeBy    uint64     `json:"made_by,omitzero"` // the token that made it over the API
 }
 
 // ShownToken is a token as the API and the command line show it.
 type ShownToken struct {
 	Token                 // without its hash
 	LastUsedAt *time.Time `json:"last_used_at"`
+	Used       *Quotas    `json:"used,omitempty"`  // now, of its quotas
 	Secret     string     `json:"token,omitempty"` // only of a new one
 }
 
@@ -110,6 +113,8 @@ type Snapshot struct {
 	Settings  map[string]json.RawMessage // read them with Setting
 	Schedules Table[*Schedule]           // by name
 	Notes     Table[TopicNote]           // by topic
+
+	limited map[uint64][]*Token // tokens whose quotas count for a token, by its ID; nil: no token has quotas
 
 	key    seal.Key  // opens what is sealed in Settings
 	readAt time.Time // when it was read from the database; zero: read from the file

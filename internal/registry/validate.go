@@ -112,7 +112,7 @@ func (t *Topic) Validate() error {
 		t.validRetryIf(), t.validDialect(), count("max_in_flight", t.MaxInFlight, 0, maxInFlight), t.validRate(),
 		between("expires_after", t.ExpiresAfter, 0, maxDelay),
 		oneOf("on_expiry", t.OnExpiry, ExpiryDead, ExpiryDrop), t.validEmails(), t.validSecrets(), t.Remember.valid(),
-		t.validShard(), oneOf("durability", t.Durability, DurabilityMemory, DurabilityReplica),
+		t.validShard(), t.validJobURLs(), t.validCloudEvents(), oneOf("durability", t.Durability, DurabilityMemory, DurabilityReplica),
 		oneOf("state", t.State, TopicActive, TopicPaused, TopicOffline),
 	)
 }
@@ -207,6 +207,11 @@ func (t *Topic) validURL() error {
 	if s == "" {
 		return Malformed(field, "field.callback_url_required")
 	}
+	return validURL(field, s)
+}
+
+// validURL checks a URL that can be called.
+func validURL(field, s string) error {
 	if len(s) > maxURL {
 		return OutOfRange(field, "field.too_many_bytes", len(s), maxURL)
 	}

@@ -100,7 +100,7 @@ func (b *Bucket) NothingReady(ctx context.Context) (bool, error) {
 // Wakeup says that a bucket of a shard may have work of a kind.
 type Wakeup struct {
 	Kind  WakeupKind
-	About string // of WakePull: the topics, separated by spaces
+	About string // of WakePull: the topics, separated by spaces; of WakeEnded: TOPIC/ID
 	// Of WakeTimer, by Redis's clock: when there is work, and when the wake-up was sent.
 	Event, Sent time.Time
 }
@@ -117,6 +117,7 @@ const (
 	WakeDispatcher                   // a job became ready while a dispatcher waited
 	WakeReconnect                    // messages may have been missed: check everything
 	WakePull                         // pull topics that workers wait for may have jobs
+	WakeEnded                        // a job that somebody waits for ended, or is gone
 	WakeComparing                    // a comparison with the hosts' journals began, see reconcile/compare.go
 )
 

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -32,7 +33,11 @@ func (c *Change) Args() ([]any, error) {
 	if c.Body != nil {
 		given, body = "1", *c.Body
 	}
-	return []any{"change", when, priority, given, body}, nil
+	url := ""
+	if c.URL != nil {
+		url = cmp.Or(*c.URL, "-")
+	}
+	return []any{"change", when, priority, given, body, url}, nil
 }
 
 // Results of change.lua other than a description.

@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -59,6 +60,7 @@ type End struct {
 	// same.
 	Order    *uint32
 	Priority Priority
+	Answer   *Answer // of Done: kept if somebody waits for the job
 	Via      string
 }
 
@@ -90,7 +92,8 @@ type Ended struct {
 	Reason    string // why it is dead
 	Via       string // the protocol, see Via
 	Result    string
-	Schedule  string // of an occurrence that has ended
+	Answer    *Answer // what is kept of a job that was awaited
+	Schedule  string  // of an occurrence that has ended
 	For       time.Time
 	Job       *Job // of Release by id
 }
@@ -107,7 +110,7 @@ var ErrState = errors.New("the job is in another state")
 const EndLimit = 100
 
 const (
-	endFields   = 9 // arguments of settle.lua for each job
+	endFields   = 10 // arguments of settle.lua for each job
 	endedHead   = 2
 	endedFields = 6
 )
@@ -170,7 +173,7 @@ func (e *End) appendTo(args []any) []any {
 		order = fmt.Sprint(e.Priority, " ", *e.Order)
 	}
 	return append(args, e.ref().ID, token, e.states(), string(e.Verb), e.ms(), Escape(e.reason()), e.attempt(),
-		string(e.Endpoint), order)
+		string(e.Endpoint), order, e.Answer.Encode())
 }
 
 func (e *End) states() string {
@@ -261,8 +264,11 @@ func (e *End) attempt() string {
 // took returns how long ago the job was taken.
 func (l *Lease) took() time.Duration { return max(0, time.Since(l.Taken)) }
 
-// gone is what settle.lua answers for a job that no longer exists.
-const gone State = "gone"
+// What settle.lua answers for a job that no longer exists, or that stays only since somebody waited for it.
+const (
+	gone     State = "gone"
+	answered State = "answered"
+)
 
 // ended decodes what settle.lua answers about one job.
 func (b *Bucket) ended(e *End, v []any, now time.Time, revision int64, doubtful bool) Ended {
@@ -296,6 +302,8 @@ func (b *Bucket) ended(e *End, v []any, now time.Time, revision int64, doubtful 
 		}
 	case gone:
 		d.State = ""
+	case answered:
+		d.State, d.Answer = "", cmp.Or(e.Answer, &Answer{Result: json.RawMessage("null")})
 	case Dead:
 		d.Reason = e.reason()
 	}

@@ -49,6 +49,9 @@ func (b *Bucket) jobOf(topic string, d *description, now time.Time) (*Job, error
 	if r.pairs["long"] != "" {
 		j.Body = []byte(d.body)
 	}
+	if r.pairs["await"] != "" && r.state == string(Finished) {
+		j.Answer = DecodeAnswer(d.body)
+	}
 	if j.History, err = decodeAttempts(d.attempts); err != nil {
 		return nil, fmt.Errorf("describe %s/%s: %w", topic, d.id, err)
 	}

@@ -19,14 +19,17 @@ import (
 //	l:TOPIC          ZSET: running jobs by the end of their lease (ms)
 //	dead:TOPIC       ZSET: dead jobs by when they died (µs)
 //	e:TOPIC          ZSET: waiting jobs that expire, by when (ms)
-//	fin:TOPIC        ZSET: finished jobs that are remembered, by when they finished (µs)
+//	fin:TOPIC        ZSET: finished jobs that are remembered, by when they finished (µs), or 2 minutes later
 //	fins, fin        ZSET: topics that remember their last jobs, by when one last finished; number of all these jobs
 //	finh             ZSET: the same of topics that remember for a duration
 //	b:TOPIC/ID       STRING: a body that is too long for its record
+//	r:TOPIC/ID       STRING: the result of a finished job that somebody waited for, as JSON
 //	a:TOPIC/ID       LIST: the last attempts of a job as JSON
 //	g:GROUP          HASH: TOPIC/ID of the live jobs of a group; the value is empty
 //	x:GROUP          HASH: who closed a group: topic patterns → until when (ms)
 //	closed           ZSET: GROUP PATTERNS of all closed groups by until when (ms)
+//	quota            HASH: token → how many jobs wait or run that count for its quota
+//	rate:TOKEN       in bucket 0 of one shard, HASH: left, at: what the token may push now of its quota, see draw.lua
 //	moved:KEY GROUP  HASH: TOPIC/ID of the jobs of a group that a request with this key has moved
 //	pend:SHARD N     in bucket 0, HASH: name → cancellation of a group that bucket N of another shard has to carry
 //	                 out, as JSON; see queue/pending.go
@@ -63,6 +66,7 @@ import (
 //	wait             written before each wait for a replica, so that there is a write to wait for
 //	set, set:HOST    SET of hosts that have stored settings which should be the same on all; STRING: a host's
 //	pull             the channel that names pull topics with new jobs which workers waited for
+//	ended            the channel that names jobs that somebody waits for, as TOPIC/ID, when they end or are gone
 //	wake             the channel of wake-ups: T for timers, D for dispatchers, O when the bucket was opened
 func Prefix(bucket int) string { return fmt.Sprintf("wk:{%d}:", bucket) }
 

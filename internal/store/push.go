@@ -30,6 +30,9 @@ func (b *Bucket) newPushes(d Durability, o Options) *batch.Batcher[[]Push, []Res
 	if d != Memory {
 		limits.Calls, limits.Jobs, limits.Wait = maxReplicaCalls, maxReplicaJobs, o.Timeout
 	}
+	if o.StandingClock != nil {
+		limits.Calls = 1 // in the order of the requests, so that the same test always makes the same calls
+	}
 	return batch.New(limits, batch.List(func(list []Push) []Result {
 		results, unsafe := b.storeAll(d, list, o.Timeout)
 		if o.Accepted != nil {
@@ -277,7 +280,8 @@ func (b *Bucket) fresh(p *Push, due, now time.Time) Job {
 	j := Job{
 		Topic: p.Topic, ID: p.ID, Shard: b.shard.name, State: Ready, Priority: p.Priority, Order: p.Order, TTR: p.TTR,
 		MaxAttempts: p.MaxAttempts, CreatedAt: created, DueAt: due, ExpiresAt: p.ExpiresAt, Headers: p.Headers,
-		Retry: p.Retry, Group: p.Group, Key: p.Key, Schedule: p.Schedule, For: p.For,
+		Retry: p.Retry, Group: p.Group, URL: p.URL, Key: p.Key, Quota: p.Quota, Schedule: p.Schedule, For: p.For,
+		Awaited: p.Awaited,
 	}
 	if p.TTL > 0 {
 		j.ExpiresAt = now.Add(p.TTL.Truncate(time.Millisecond)).Truncate(time.Millisecond)

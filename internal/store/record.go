@@ -22,8 +22,10 @@ import (
 //	ttr, max, retry   its own TTR in ms, attempts, and waits between attempts in ms
 //	key               of which the topic calls some at a time, see lua/shared/key.lua
 //	expires           when it expires, in ms
+//	url               its own URL: has no spaces
 //	type, headers     its own content type, and headers as JSON
 //	next              when it is retried, if that is not its due time
+//	await             somebody waits for its end, see answer.go
 //	snoozes           in a row, since the last attempt that counted
 //	tried             it has attempts, although their number was set to 0 since
 //	long              its body is in b:TOPIC/ID
@@ -126,10 +128,16 @@ func (r *record) into(j *Job) error {
 			j.Group = unescape(value)
 		case "key":
 			j.Key = unescape(value)
+		case "url":
+			j.URL = value
+		case "quota":
+			j.Quota = value
 		case "sched":
 			j.Schedule = value
 		case "for":
 			j.For = millisOf(value)
+		case "await":
+			j.Awaited = true
 		case "expires":
 			j.ExpiresAt = millisOf(value)
 		case "type":
@@ -177,9 +185,18 @@ func appendPairs(b []byte, p *Push) []byte {
 	if p.Key != "" {
 		b = append(append(b, " key="...), Escape(p.Key)...)
 	}
+	if p.URL != "" {
+		b = append(append(b, " url="...), p.URL...)
+	}
+	if p.Quota != "" {
+		b = append(append(b, " quota="...), p.Quota...)
+	}
 	if p.Schedule != "" {
 		b = append(append(b, " sched="...), p.Schedule...)
 		b = strconv.AppendInt(append(b, " for="...), p.For.UnixMilli(), 10)
+	}
+	if p.Awaited {
+		b = append(b, " await=1"...)
 	}
 	if p.ContentType != "" {
 		b = append(append(b, " type="...), Escape(p.ContentType)...)
@@ -243,7 +260,7 @@ func (j *Job) Pushed() *Push {
 	return &Push{
 		Topic: j.Topic, ID: j.ID, Body: j.Body, ContentType: j.ContentType, Priority: j.Priority, Order: j.Order,
 		TTR: j.TTR, MaxAttempts: j.MaxAttempts, ExpiresAt: j.ExpiresAt, Headers: j.Headers, Retry: j.Retry,
-		Group: j.Group, Key: j.Key, Schedule: j.Schedule, For: j.For,
+		Group: j.Group, URL: j.URL, Key: j.Key, Quota: j.Quota, Schedule: j.Schedule, For: j.For, Awaited: j.Awaited,
 	}
 }
 

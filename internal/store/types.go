@@ -50,8 +50,11 @@ type Push struct {
 	Retry       []time.Duration   // waits between attempts, MaxWaits at most; the last repeats. nil: the topic's
 	Group       string            // which can be cancelled together; empty: none
 	Key         string            // of which a topic calls some at a time, see KeyConf; empty: none
+	URL         string            // which is called instead of the topic's, see registry.Topic.JobURL; empty: the topic's
+	Quota       string            // tokens whose quotas of waiting jobs it counts for, joined with commas; empty: none
 	Schedule    string            // of which it is an occurrence, at For; empty: of none
 	For         time.Time
+	Awaited     bool // somebody waits for its end, see Answer
 	OnDuplicate OnDuplicate
 	Again       bool   // a finished job of the id does not count as a duplicate
 	Fresh       bool   // NewID has just made the ID, so no shard can have it yet
@@ -84,8 +87,12 @@ type Job struct {
 	Retry       []time.Duration // nil: the topic's
 	Group       string          // empty: none
 	Key         string          // empty: none
+	URL         string          // empty: the topic's
+	Quota       string          // empty: none
 	Schedule    string          // empty: none
 	For         time.Time       // the nominal time of the occurrence
+	Awaited     bool            // as in Push
+	Answer      *Answer         // of a finished job that was awaited, for two minutes
 	CreatedAt   time.Time
 	ChangedAt   time.Time // by the shard's clock; only of a job that Change or RunNow returns
 	Revision    int64     // of the change that returns the job (see changes.go); 0 if it was only read
@@ -130,6 +137,7 @@ type Change struct {
 	DueAt    *time.Time
 	Delay    *time.Duration
 	Priority *Priority
+	URL      *string // empty: the topic's
 	Body     *[]byte
 	Match    Match
 }

@@ -24,6 +24,13 @@ func (b *Bucket) PullWakeups(ctx context.Context) <-chan Wakeup {
 	})
 }
 
+// EndedJobs is Wakeups for processes that wait for jobs: it sends WakeEnded, about a job, and WakeReconnect.
+func (b *Bucket) EndedJobs(ctx context.Context) <-chan Wakeup {
+	return b.wakeups(ctx, b.Key("ended"), func(payload string) Wakeup {
+		return Wakeup{Kind: WakeEnded, About: payload}
+	})
+}
+
 // wakeups listens to a channel and sends the wake-ups that read makes of the messages.
 func (b *Bucket) wakeups(ctx context.Context, channel string, read func(payload string) Wakeup) <-chan Wakeup {
 	out := make(chan Wakeup, 8)

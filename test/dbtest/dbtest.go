@@ -57,6 +57,9 @@ var shared struct {
 	cleanups  []func()
 	databases atomic.Int64
 	tables    []string // of the database template, which has the registry's schema
+
+	postgres      *Postgres
+	startPostgres sync.Once
 }
 
 // lasting starts what lasts longer than the test that first needs it: until all tests of the package have run.
@@ -128,6 +131,18 @@ func Run(db *database.DB, statement string) error {
 func Connect(t testing.TB, dsn string) *sql.DB {
 	t.Helper()
 	return shared.Connect(t, dsn[strings.LastIndex(dsn, "/")+1:])
+}
+
+// EmptyPostgres returns the DSN of a database without tables on a PostgreSQL server that the tests of a package share.
+func EmptyPostgres(t testing.TB) string {
+	t.Helper()
+	shared.startPostgres.Do(func() { shared.postgres = StartPostgres(lasting{t}) })
+	if shared.postgres == nil {
+		t.Fatal("the shared PostgreSQL did not start")
+	}
+	name := fmt.Sprint("test", shared.databases.Add(1))
+	shared.postgres.Exec(t, "postgres", "CREATE DATABASE "+name)
+	return shared.postgres.DSN(name)
 }
 
 func createDatabase(t testing.TB) string {

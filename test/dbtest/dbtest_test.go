@@ -32,3 +32,21 @@ func TestTestsShareAServer(t *testing.T) {
 		})
 	}
 }
+
+func TestAStandbyIsPromoted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts real processes; run without -short")
+	}
+	s := dbtest.StartPostgres(t)
+	s.Exec(t, "wakecall", "CREATE TABLE x (n INT)", "INSERT INTO x VALUES (7)")
+	s.Kill9()
+	s.Start()
+	standby := s.Standby(t)
+	s.Kill9()
+	standby.Promote()
+	standby.Exec(t, "wakecall", "UPDATE x SET n = n + 1")
+	n := 0
+	if err := standby.Connect(t, "wakecall").QueryRow("SELECT n FROM x").Scan(&n); err != nil || n != 8 {
+		t.Errorf("the table has %d, %v", n, err)
+	}
+}

@@ -146,6 +146,7 @@ func (l *lane) fireDue(ctx context.Context) error {
 			if fired != nil {
 				l.metrics.observe(&fires[i], &fired[i], clock)
 				l.fired(ctx, e, &fires[i], &fired[i])
+				spend(ctx, l.opts.Queue, l.opts.Registry.Snapshot(), e.MadeBy, len(fires[i].Jobs))
 			}
 			heap.Push(&l.queue, e)
 		}
@@ -204,7 +205,7 @@ func (e *entry) fire(s *registry.Snapshot, now time.Time) (f *store.Fire, next t
 		return nil, e.next(now)
 	}
 	f.New, f.Late, f.Limit = d.Cursor, d.Late, d.Limit
-	f.Jobs = jobsOf(e.Schedule, topic, e.policy, d.Push)
+	f.Jobs = counted(s, e.MadeBy, jobsOf(e.Schedule, topic, e.policy, d.Push))
 	return f, now
 }
 

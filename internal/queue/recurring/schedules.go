@@ -290,6 +290,9 @@ func (s *Schedules) byHand(ctx context.Context, name string) (*manual, error) {
 
 // push pushes jobs beside the cursor.
 func (m *manual) push(ctx context.Context, overlap registry.Overlap, jobs []store.Push) (*store.Fired, error) {
+	snapshot := m.registry.Snapshot()
+	jobs = counted(snapshot, m.def.MadeBy, jobs)
+	spend(ctx, m.queue, snapshot, m.def.MadeBy, len(jobs))
 	f := store.Fire{
 		Name: m.def.Name, Topic: m.def.Topic, Revision: m.def.Revision, Overlap: string(overlap), Jobs: jobs,
 	}

@@ -82,5 +82,6 @@ call('LTRIM', P .. 'past', -3 * KEPT, -1)
 endAbsence()
 call('PUBLISH', P .. 'wake', 'O')
 call('PUBLISH', P .. 'pull', 'O')
+call('PUBLISH', P .. 'ended', 'O')
 call('PUBLISH', 'wk:registry', 'O')
 return {1, cmp.base, unpack(absent)}

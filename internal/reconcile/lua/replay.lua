@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- With: server, record, topic, totals, order, key, wait, group, occurrence, remove, admit, dead, copy, lines, cursors.
+-- With: server, record, topic, totals, order, key, wait, group, quota, occurrence, remove, admit, dead, finished,
+-- copy, lines, cursors.
 -- Applies lines of a journal to the bucket: of all changes of a job the one with the highest revision decides, in
 -- whatever order and from however many hosts their lines come.
 -- KEYS[1] the bucket's prefix.
@@ -9,7 +10,7 @@
 --         former shard, stored if there is none), 'deleted', 'delivered', 'died', 'cleared' (the jobs of a topic,
 --         which drop.lua deletes), 'cancelled' (those of a group, which cancelgroup.lua deletes), 'closed' (a group
 --         is, until 'died'); groups are escaped ids, and their topics patterns. Ends of jobs have the schedule as their
---         record. 'cursor' and 'moved' (the same, from a former shard) are a schedule's state: its name as the id,
+--         record; a delivery that somebody waited for has its result as the body, and when it ended as 'died'. 'cursor' and 'moved' (the same, from a former shard) are a schedule's state: its name as the id,
 --         revision of its definition (0: removed) as the creation, last occurrences as the record, cursor as 'died',
 --         up to which (ms) occurrences are of an earlier schedule of its name as the reason, and instead of attempts
 --         how many were left out: reason, number. 'fired' (an occurrence of the schedule that

@@ -26,7 +26,7 @@ func parseDSN(dsn string) (*parsedDSN, error) {
 		path, err := sqlitePath(rest)
 		return &parsedDSN{dialect: migrations.SQLite, path: path}, err
 	case "mysql":
-		c, err := mysqlConfig(strings.TrimPrefix(rest, "//"))
+		c, err := MySQLConfig(strings.TrimPrefix(rest, "//"))
 		return &parsedDSN{dialect: migrations.MySQL, mysql: c}, err
 	}
 	return nil, errors.New("expected sqlite:PATH or mysql://user:password@tcp(host:3306)/database")
@@ -46,9 +46,9 @@ func sqlitePath(rest string) (string, error) {
 	return path, nil
 }
 
-// mysqlConfig returns the driver's configuration. User and password may be percent-encoded, as in the URL of a Redis.
+// MySQLConfig returns the driver's configuration. User and password may be percent-encoded, as in the URL of a Redis.
 // The driver's errors are replaced, because they may contain the password.
-func mysqlConfig(dsn string) (*mysqldriver.Config, error) {
+func MySQLConfig(dsn string) (*mysqldriver.Config, error) {
 	c, err := mysqldriver.ParseDSN(dsn)
 	if err != nil {
 		return nil, errors.New("expected mysql://user:password@tcp(host:3306)/database " +

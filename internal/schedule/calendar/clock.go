@@ -39,10 +39,28 @@ func (r *Rule) due(from, until int64) (int64, bool) {
 	}
 }
 
-// offset returns the UTC offset at an instant, and an instant up to which it stays the same. The start that ZoneBounds
-// returns is of no use: it is wrong in the year in which a zone got a new rule.
-func (r *Rule) offset(at int64) (offset, until int64) {
-	t := time.Unix(at, 0).In(r.zone)
+// At returns the first instant at which the clocks of a zone show a local time, which is given as if it were of UTC. If
+// clocks skip it, that is the first instant after the gap.
+func At(local time.Time, zone *time.Location) time.Time {
+	wanted := local.Unix()
+	for at := wanted - warmUp; ; {
+		offset, end := offsetIn(zone, at)
+		switch {
+		case at+offset > wanted:
+			return time.Unix(at, 0).UTC()
+		case end+offset > wanted:
+			return time.Unix(wanted-offset, int64(local.Nanosecond())).UTC()
+		}
+		at = end
+	}
+}
+
+func (r *Rule) offset(at int64) (offset, until int64) { return offsetIn(r.zone, at) }
+
+// offsetIn returns a zone's UTC offset at an instant, and an instant up to which it stays the same. The start that
+// ZoneBounds returns is of no use: it is wrong in the year in which a zone got a new rule.
+func offsetIn(zone *time.Location, at int64) (offset, until int64) {
+	t := time.Unix(at, 0).In(zone)
 	_, seconds := t.Zone()
 	_, end := t.ZoneBounds()
 	if end.IsZero() {

@@ -306,3 +306,32 @@ func BenchmarkParse(b *testing.B) {
 		parsed(b, "0 8 * * mon-fri", "Asia/Shanghai")
 	}
 }
+
+// TestLocalTimes: in a gap, the first instant after it; in a repeated hour, the first.
+func TestLocalTimes(t *testing.T) {
+	for _, c := range []struct{ zone, local, want string }{
+		{"UTC", "2026-07-01T12:00:00.5", "2026-07-01T12:00:00.5Z"},
+		{"Asia/Shanghai", "2026-07-01T08:00:00", "2026-07-01T00:00:00Z"},
+		{"Europe/Berlin", "2026-03-29T01:59:59", "2026-03-29T00:59:59Z"},
+		{"Europe/Berlin", "2026-03-29T02:00:00", "2026-03-29T01:00:00Z"}, // the gap
+		{"Europe/Berlin", "2026-03-29T02:59:59.9", "2026-03-29T01:00:00Z"},
+		{"Europe/Berlin", "2026-03-29T03:00:00", "2026-03-29T01:00:00Z"},
+		{"Europe/Berlin", "2026-10-25T02:30:00", "2026-10-25T00:30:00Z"}, // the repeated hour
+		{"Europe/Berlin", "2026-10-25T03:00:00", "2026-10-25T02:00:00Z"},
+		{"Australia/Lord_Howe", "2026-10-04T02:15:00", "2026-10-03T15:30:00Z"}, // by half an hour
+		{"Pacific/Apia", "2011-12-30T12:00:00", "2011-12-30T10:00:00Z"},        // a day
+		{"Pacific/Kiritimati", "2026-01-01T00:00:00", "2025-12-31T10:00:00Z"},
+	} {
+		zone, err := Zone(c.zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		local, err := time.Parse("2006-01-02T15:04:05", c.local)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := At(local, zone).Format(time.RFC3339Nano); got != c.want {
+			t.Errorf("%s in %s: %s, want %s", c.local, c.zone, got, c.want)
+		}
+	}
+}

@@ -1,9 +1,10 @@
 #!lua
--- With: record, topic, totals, order, key, wait, group, occurrence, remove, admit, dead, describe.
+-- With: record, topic, totals, order, key, wait, group, quota, occurrence, remove, admit, dead, describe.
 -- Changes a waiting job, or makes a job due now.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    topic, id, allowed etags (see matches), 'change' or 'run', then for a change: due time ('' unchanged, '+ms'
---         from now, or 'ms'), priority ('' unchanged), '1' with a new body, that body.
+--         from now, or 'ms'), priority ('' unchanged), '1' with a new body, that body, its own url ('' unchanged, '-'
+--         none).
 -- Returns {now in µs, revision (0 when nothing was changed), 'none' (no such job), 'running', 'dead', 'other' (other
 --         etag), 'closed' (a job of a closed group, to be made due), 'expires' (it would expire
 --         before it is due) or the description of the job as it is now}. A run of a ready or running job has a
@@ -48,7 +49,12 @@ if due then
 end
 if not dueNow then
   if ARGV[6] ~= '' then job.priority = ARGV[6] end
-  if ARGV[7] == '1' then setBody(ARGV[8]) end
+  local url, body = ARGV[9], ARGV[7] == '1' and ARGV[8]
+  if url ~= '' then
+    set(job, 'url', url ~= '-' and url or nil)
+    if not body and not get(job, 'long') then body = string.sub(job.body, 2) end -- may be too long with the pairs
+  end
+  if body then setBody(body) end
 end
 write(topic, id, job)
 if changed then file(topic, id, job, at) end

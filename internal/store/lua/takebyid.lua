@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- With: record, topic, totals, order, key, wait, group, occurrence, remove, admit, dead, gate, lease.
+-- With: record, topic, totals, order, key, wait, group, quota, occurrence, remove, admit, dead, gate, lease.
 -- Leases a job that is named by its id to a worker: a waiting or dead one, whatever its topic's limits are.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    topic, id, token of the lease.

@@ -40,10 +40,11 @@ type Proxy struct {
 	cuts    []*cut
 }
 
-// cut is a reply to come that is lost.
+// cut is a request to come that is lost, or the reply to it.
 type cut struct {
-	to   func(request []byte) bool
-	done chan struct{}
+	request bool
+	to      func(request []byte) bool
+	done    chan struct{}
 }
 
 // link is one connection through the proxy.
@@ -131,14 +132,24 @@ func (p *Proxy) Heal() { p.Set(Trouble{}) }
 // CutReply makes the next reply to a request for which to returns true get lost, together with its connection: the
 // request has been executed. The channel that it returns is closed then.
 func (p *Proxy) CutReply(to func(request []byte) bool) (done <-chan struct{}) {
-	c := &cut{to: to, done: make(chan struct{})}
+	return p.cut(&cut{to: to})
+}
+
+// CutRequest makes the next request for which of returns true get lost, together with its connection: it is not
+// executed. The channel that it returns is closed then.
+func (p *Proxy) CutRequest(of func(request []byte) bool) (done <-chan struct{}) {
+	return p.cut(&cut{to: of, request: true})
+}
+
+func (p *Proxy) cut(c *cut) <-chan struct{} {
+	c.done = make(chan struct{})
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.cuts = append(p.cuts, c)
 	return c.done
 }
 
-// KeepReplies forgets the replies to come that were to be cut.
+// KeepReplies forgets the requests and replies to come that were to be cut.
 func (p *Proxy) KeepReplies() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -238,20 +249,22 @@ func (p *Proxy) meets(l *link, piece []byte, answers bool) (Trouble, <-chan stru
 	if trouble.Swallow {
 		l.spoilt = true
 	}
-	if answers && (rand.Float64() < trouble.Lose || p.cutsReply(l)) {
-		trouble.Cut = true
-	}
 	if !answers {
 		l.request = append(l.request, piece...)
+		trouble.Cut = trouble.Cut || p.isCut(l.request, true)
+		return trouble, p.changed
+	}
+	request := l.request
+	l.request = nil
+	if rand.Float64() < trouble.Lose || p.isCut(request, false) {
+		trouble.Cut = true
 	}
 	return trouble, p.changed
 }
 
-// cutsReply reports whether the reply to the last request is to be lost.
-func (p *Proxy) cutsReply(l *link) bool {
-	request := l.request
-	l.request = nil
-	n := slices.IndexFunc(p.cuts, func(c *cut) bool { return c.to(request) })
+// isCut reports whether a request, or the reply to it, is to be lost.
+func (p *Proxy) isCut(request []byte, itself bool) bool {
+	n := slices.IndexFunc(p.cuts, func(c *cut) bool { return c.request == itself && c.to(request) })
 	if n < 0 {
 		return false
 	}

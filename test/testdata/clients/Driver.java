@@ -97,6 +97,14 @@ public class Driver {
                 return Map.of("deleted", done.deleted, "running", done.running, "pending", done.pending);
             case "move_group":
                 return moveGroup(k, name, c);
+            case "start_task":
+                return k.startTask((Map<String, Object>) c.get("task"), (String) c.get("key"));
+            case "task":
+                return k.task(name);
+            case "tasks":
+                return k.tasks(((Long) c.get("limit")).intValue());
+            case "cancel_task":
+                return k.cancelTask(name);
             case "schedules":
                 var schedules = new ArrayList<Object>();
                 for (Wakecall.Schedule schedule : k.schedules(topic)) {

@@ -24,6 +24,10 @@ async function run(c) {
     case "group": return k.group(c.name, { limit: c.limit });
     case "cancel_group": return k.cancelGroup(c.name, { close: c.close });
     case "move_group": return k.moveGroup(c.name, { ...c.move, due_at: c.due && new Date(c.due), key: c.key });
+    case "start_task": return k.startTask({ ...c.task, key: c.key });
+    case "task": return k.task(c.name);
+    case "tasks": return k.tasks({ limit: c.limit });
+    case "cancel_task": return k.cancelTask(c.name);
     case "schedules": {
       const all = [];
       for await (const schedule of k.schedules({ topic: c.topic })) all.push(schedule);

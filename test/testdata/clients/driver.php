@@ -45,6 +45,14 @@ function run(array $c)
         case 'move_group':
             $due = isset($c['due']) ? ['due_at' => new DateTimeImmutable($c['due'])] : [];
             return $k->moveGroup($c['name'], $c['move'] + $due, $c['key'] ?? '');
+        case 'start_task':
+            return $k->startTask($c['task'], $c['key'] ?? '');
+        case 'task':
+            return $k->task($c['name']);
+        case 'tasks':
+            return $k->tasks($c['limit'] ?? null);
+        case 'cancel_task':
+            return $k->cancelTask($c['name']);
         case 'schedules':
             return iterator_to_array($k->schedules($c['topic']), false);
         case 'schedule':

@@ -48,6 +48,12 @@ def run(c):
         if "due" in c:
             move["due_at"] = datetime.datetime.fromisoformat(c["due"].replace("Z", "+00:00"))
         return k.move_group(c["name"], key=c.get("key"), **move)
+    if op == "start_task":
+        return k.start_task(key=c.get("key"), **c["task"])
+    if op in ("task", "cancel_task"):
+        return getattr(k, op)(c["name"])
+    if op == "tasks":
+        return k.tasks(limit=c.get("limit"))
     if op == "schedules":
         return list(k.schedules(topic=c["topic"]))
     if op == "put_schedule":

@@ -36,6 +36,7 @@ local function stored(line)
   if line.kind == 'adopted' then line.revision = call('INCR', P .. 'rev') end
   if live and job.created == new.created and line.died == '' then
     takeOut(topic, id, job) -- a change of the job, which keeps its attempts
+    if job.state ~= 'dead' then weigh(job, -1) end
     if get(job, 'long') then call('UNLINK', P .. 'b:' .. topic .. '/' .. id) end
     set(new, 'tried', tried(job) and 1 or nil)
     if job.state ~= 'dead' then new.attempts = job.attempts end
@@ -51,6 +52,17 @@ local function stored(line)
   return live and 'replaced' or 'stored'
 end
 
+-- Restores the result of a delivered job that somebody waited for, if the job would still have it.
+local function restoreAnswer(line)
+  local left = line.long ~= '' and line.died + ANSWERED - now or 0
+  if dry or left <= 0 then return end
+  local last = line.attempts[1] or '{"n":1,"started_at":' .. line.died .. ',"took_ms":0}'
+  local record = string.format('done normal %s %s %s %d await=1 bodygone=1\n', line.created, line.created,
+    string.match(last, '"n":(%d+)'), line.revision)
+  call('SADD', P .. 'topics', line.topic)
+  keepAnswer(line.topic, line.id, parse(record), last, line.long, left)
+end
+
 -- Replays the end of a job. The line of a delivery has the revision of its reservation, so it removes the job unless
 -- something happened to it since. The death of a later job of the same id removes it, too.
 local function replayEnd(line)
@@ -63,6 +75,7 @@ local function replayEnd(line)
   if not job and not dry and line.record ~= '' then
     noteOccurrence(line.topic, line.id, {more = ' sched=' .. line.record}, ENDED[line.kind])
   end
+  if not job then restoreAnswer(line) end
   if not job or job.state == 'done' or tonumber(job.revision) > line.revision then return '' end
   local dies = line.kind == 'died' and job.created == line.created
   if dies and job.state == 'dead' then return '' end
@@ -77,6 +90,7 @@ local function replayEnd(line)
   end
   remove(line.topic, line.id, job)
   noteOccurrence(line.topic, line.id, job, ENDED[line.kind] or 'deleted')
+  restoreAnswer(line)
   count(line.topic, job.state == 'dead' and 'dropped' or line.kind == 'delivered' and 'delivered' or 'deleted', 1)
   return 'removed'
 end

@@ -5,7 +5,11 @@ local function copy(topic, id, job, long, died, reason)
   count(topic, 'pushed', 1)
   call('SADD', P .. 'topics', topic)
   join(topic, id, job)
-  if died ~= '' then return die(topic, id, job, reason, died * 1000) end
+  if died ~= '' then
+    job.state = 'dead' -- it does not count among the waiting ones
+    return die(topic, id, job, reason, died * 1000)
+  end
+  weigh(job, 1)
   write(topic, id, job)
   file(topic, id, job, nextOf(job) * 1000)
 end

@@ -2,18 +2,21 @@
 
 -- Makes a job dead that is in no set; at is when it died, in µs (nil: now).
 local function die(topic, id, job, reason, at)
+  if job.state ~= 'dead' then weigh(job, -1) end
   job.state = 'dead'
   set(job, 'reason', reason)
   write(topic, id, job)
   call('ZADD', P .. 'dead:' .. topic, at or micros, id)
   count(topic, 'died', 1)
   noteOccurrence(topic, id, job, 'dead')
+  tell(topic, id, job)
 end
 
 -- Makes a dead job that is in no set due now, with attempts 0.
 local function redrive(topic, id, job)
   if tried(job) then set(job, 'tried', 1) end
   job.state, job.attempts, job.due = 'waiting', 0, text(now)
+  weigh(job, 1)
   for _, name in ipairs({'reason', 'expires', 'next', 'snoozes'}) do set(job, name, nil) end
   noteOccurrence(topic, id, job, 'ready')
   count(topic, 'redriven', 1)

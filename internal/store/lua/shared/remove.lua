@@ -28,6 +28,7 @@ local function takeOut(topic, id, job)
     call('ZREM', P .. 'dead:' .. topic, id)
   elseif job.state == 'done' then
     leaveFinished(topic, call('ZREM', P .. 'fin:' .. topic, id))
+    if get(job, 'await') then call('UNLINK', P .. 'r:' .. topic .. '/' .. id) end
   else
     if get(job, 'expires') then call('ZREM', P .. 'e:' .. topic, id) end
     if get(job, 'order') then leaveOrder(topic, id) end
@@ -75,6 +76,11 @@ local function override(topic, id)
   call('HSET', P .. 'rv', topic .. '/' .. id, string.format('{"revision":%s,"kind":"deleted"}', run.before))
 end
 
+-- Tells servers that somebody who waits for a job, see the pair await, should read it: it ended, or is gone.
+local function tell(topic, id, job)
+  if get(job, 'await') then call('PUBLISH', P .. 'ended', topic .. '/' .. id) end
+end
+
 -- Removes the keys of a job besides its record. Absent hosts may know it if it was created before the bucket was
 -- opened, at about run.before / RATE (see attend.lua); push.lua overrides what newer jobs replace.
 local function clear(topic, id, job)
@@ -83,6 +89,8 @@ local function clear(topic, id, job)
   if get(job, 'long') then call('UNLINK', P .. 'b:' .. topic .. '/' .. id) end
   if tried(job) then call('UNLINK', P .. 'a:' .. topic .. '/' .. id) end
   leaveGroup(topic, id, job)
+  tell(topic, id, job)
+  if job.state ~= 'dead' and job.state ~= 'done' then weigh(job, -1) end
 end
 
 local function remove(topic, id, job)

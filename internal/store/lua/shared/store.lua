@@ -9,19 +9,34 @@ local function note(what, description)
   run.found[n + 1], run.found[n + 2], run.found[n + 3] = run.visited, what, description or ''
 end
 
+-- Lets somebody wait for a job that is there. A running one keeps its revision, which the line of its end has, and its
+-- token as its last pair.
+local function await(topic, id, job)
+  if get(job, 'await') or job.state ~= 'waiting' and job.state ~= 'running' then return end
+  local token = get(job, 'token')
+  set(job, 'token', nil)
+  set(job, 'await', 1)
+  set(job, 'token', token)
+  if not token then job.revision = text(run.first + run.visited - 1) end
+  write(topic, id, job)
+end
+
 -- Answers a push whose id exists. Returns whether the id is free now.
-local function duplicate(topic, id, mode, record)
+local function duplicate(topic, id, mode, record, awaited)
   local job = parse(record)
   if not job then
     discard(topic, id)
     return true
   end
-  -- The id of a finished job is free again, unless it is remembered for a duration.
-  if job.state == 'done' and (mode == 'replace' or mode == 'resend' or not tonumber(settings(topic).remember)) then
+  -- The id of a finished job is free again, unless it is remembered for a duration, or somebody waited for it.
+  local free = job.state == 'done' and not tonumber(settings(topic).remember)
+  if free and get(job, 'await') then free = not isAnswer(job, call('ZSCORE', P .. 'fin:' .. topic, id) or 0) end
+  if free or job.state == 'done' and (mode == 'replace' or mode == 'resend') then
     remove(topic, id, job)
     return true
   end
   if mode ~= 'replace' then
+    if awaited then await(topic, id, job) end
     note('kept', describe(topic, id, job, true))
     return false
   end
@@ -50,11 +65,12 @@ local function store(topic, k)
   local key = P .. 'j:' .. topic
   if run.before ~= '' and ARGV[k + 1] == 'replace' then override(topic, id) end
   if call('HSETNX', key, id, record) == 0 then
-    if not duplicate(topic, id, ARGV[k + 1], call('HGET', key, id)) then return false end
+    if not duplicate(topic, id, ARGV[k + 1], call('HGET', key, id), get(job, 'await')) then return false end
     call('HSET', key, id, record)
   end
   if long then call('SET', P .. 'b:' .. topic .. '/' .. id, body) end
   if group then join(topic, id, job) end
+  weigh(job, 1)
   file(topic, id, job, at)
   return true
 end

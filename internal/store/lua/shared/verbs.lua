@@ -20,8 +20,9 @@ local function delay(topic, id, job, ms)
   return 'waiting', at
 end
 
-function verbs.done(topic, id, job, _, _, line)
-  if job.state == 'running' then accept(topic, id, job, line) else delete(topic, id, job) end
+function verbs.done(topic, id, job, _, _, line, result)
+  if job.state == 'running' then return accept(topic, id, job, line, result), now end
+  delete(topic, id, job)
   return 'gone', now
 end
 

@@ -17,6 +17,8 @@ import java.security.GeneralSecurityException;
 import java.security.MessageDigest;
 import java.time.Duration;
 import java.time.Instant;
+import java.time.LocalDateTime;
+import java.time.ZoneId;
 import java.time.temporal.ChronoUnit;
 import java.util.ArrayList;
 import java.util.Base64;
@@ -59,6 +61,8 @@ public final class Wakecall {
     private final String prefix;
     private final String token;
     private final HttpClient http;
+    private static final Duration LONGEST_WAIT = Duration.ofSeconds(60); // of a push
+
     private Duration timeout = Duration.ofSeconds(30);
     private Duration retryFor = Duration.ZERO;
 
@@ -211,6 +215,11 @@ public final class Wakecall {
             return set("due_at", instant(t));
         }
 
+        /** A local time. One that clocks skip is the first instant after the gap; of a repeated one, it is the first. */
+        public Push dueAt(LocalDateTime t, ZoneId zone) {
+            return set("due_at", t.toString()).set("time_zone", zone.getId());
+        }
+
         /** high, normal or low. */
         public Push priority(String priority) {
             return set("priority", priority);
@@ -237,9 +246,27 @@ public final class Wakecall {
             return set("headers", headers);
         }
 
+        /**
+         * Makes push return when the job has ended, at the latest after this time, up to a minute: its state is "done",
+         * with the member result in its fields, or "dead" then.
+         */
+        public Push waitFor(Duration d) {
+            return set("wait", seconds(d));
+        }
+
+        /** When the time to wait is over: "keep" or "delete", which deletes the job unless it runs. */
+        public Push onTimeout(String what) {
+            return set("on_timeout", what);
+        }
+
         /** All jobs of a group can be cancelled at once: {@link Wakecall#cancelGroup}. */
         public Push group(String name) {
             return set("group", name);
+        }
+
+        /** Called instead of the topic's callback_url, if its job_urls allow it. In a change, null: the topic's. */
+        public Push url(String url) {
+            return set("url", url);
         }
 
         /** Required in a batch. */
@@ -263,6 +290,10 @@ public final class Wakecall {
 
         private String id() {
             return (String) members.get("id");
+        }
+
+        private boolean waits() {
+            return members.containsKey("wait");
         }
 
         private boolean repeatable() {
@@ -342,7 +373,8 @@ public final class Wakecall {
     public Job push(String topic, Push job) {
         Push push = job.withId();
         try {
-            return new Job(request("POST", path(topic)).body(push.encode()).repeatable(push.repeatable()).send(), null);
+            return new Job(request("POST", path(topic)).body(push.encode()).repeatable(push.repeatable())
+                .waits(push.waits() ? LONGEST_WAIT : Duration.ZERO).send(), null);
         } catch (ApiException e) {
             throw e.withId(push.id());
         } catch (UnreachableException e) {
@@ -385,7 +417,7 @@ public final class Wakecall {
         return new Job(request("GET", path(topic, id)).repeatable(true).send(), null);
     }
 
-    /** Changes due time, priority or body of a delayed or ready job; with an etag, only if it has not changed since. */
+    /** Changes due time, priority, URL or body of a delayed or ready job; with an etag, only if it has not changed since. */
     public Job change(String topic, String id, Push changes, String etag) {
         // A delay counts from its arrival, so repeating it would move the job again.
         boolean repeatable = !changes.members.containsKey("delay") && etag == null;
@@ -717,6 +749,39 @@ public final class Wakecall {
 
     private Map<String, Object> ask(String schedule, String action, Map<String, Object> what) {
         return request("POST", schedulePath(schedule) + "/" + action).body(write(what)).repeatable(true).send();
+    }
+
+    // Tasks
+
+    /**
+     * Starts a task, which does one thing to all jobs that match a filter, and returns it as the server's /docs
+     * describes it. It goes on by itself.
+     *
+     * @param task action, filter, and what the action needs, as the API's JSON has them
+     * @param key  calls with the same key start one task; null: each call starts another
+     */
+    public Map<String, Object> startTask(Map<String, Object> task, String key) {
+        return request("POST", "/v1/tasks").body(write(task))
+            .header("Idempotency-Key", key == null ? UUID.randomUUID().toString() : key).repeatable(true).send();
+    }
+
+    /** Returns a task: its state, and how many jobs matched, are done, skipped by reason, and failed. */
+    public Map<String, Object> task(String id) {
+        return request("GET", "/v1/tasks/" + escape(id)).repeatable(true).send();
+    }
+
+    /** Returns up to limit tasks that the token may see, newest first. */
+    public List<Map<String, Object>> tasks(int limit) {
+        var tasks = new ArrayList<Map<String, Object>>();
+        for (Object task : (List<?>) request("GET", "/v1/tasks?limit=" + limit).repeatable(true).send().get("tasks")) {
+            tasks.add(object(task));
+        }
+        return tasks;
+    }
+
+    /** Asks a task to end, and returns it. What it has done stays. */
+    public Map<String, Object> cancelTask(String id) {
+        return request("DELETE", "/v1/tasks/" + escape(id)).repeatable(true).send();
     }
 
     // Pull topics

@@ -1,0 +1,231 @@
+package relay
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	mysqldriver "github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	_ "modernc.org/sqlite" // the driver "sqlite"
+
+	"github.com/wakecall/wakecall/conf/address"
+	"github.com/wakecall/wakecall/internal/registry/database"
+	"github.com/wakecall/wakecall/relay/ddl"
+)
+
+// databaseTimeout bounds every operation on the database: a claim must not end while its relay waits for an answer.
+const databaseTimeout = 4 * time.Second
+
+// dialect is what differs between the databases.
+type dialect struct {
+	name      string
+	clock     string // the database's time, in Unix milliseconds
+	skip      string // the end of a SELECT that locks its rows and passes over those that others have locked
+	isolation sql.IsolationLevel
+	rebind    func(query string) string // of the placeholders
+	missing   func(err error) bool      // reports whether the table is missing
+}
+
+var dialects = map[string]*dialect{
+	ddl.MySQL: {
+		clock: "(UNIX_TIMESTAMP() * 1000 + MICROSECOND(NOW(3)) DIV 1000)", skip: " FOR UPDATE SKIP LOCKED",
+		isolation: sql.LevelReadCommitted, // each statement sees what was committed before it
+		rebind:    func(q string) string { return q },
+		missing: func(err error) bool {
+			e, ok := errors.AsType[*mysqldriver.MySQLError](err)
+			return ok && e.Number == 1146
+		},
+	},
+	ddl.Postgres: {
+		clock:     "CAST(FLOOR(EXTRACT(EPOCH FROM clock_timestamp()) * 1000) AS BIGINT)",
+		skip:      " FOR UPDATE SKIP LOCKED",
+		isolation: sql.LevelReadCommitted,
+		rebind:    numbered,
+		missing: func(err error) bool {
+			e, ok := errors.AsType[*pgconn.PgError](err)
+			return ok && e.Code == "42P01"
+		},
+	},
+	ddl.SQLite: { // transactions are immediate: one writer at a time
+		clock:   "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)",
+		rebind:  func(q string) string { return q },
+		missing: func(err error) bool { return strings.Contains(err.Error(), "no such table") },
+	},
+}
+
+func init() {
+	for name, d := range dialects {
+		d.name = name
+	}
+}
+
+// numbered turns each ? into $1, $2 and so on. No statement has a ? in a text.
+func numbered(query string) string {
+	var b strings.Builder
+	n := 0
+	for part := range strings.SplitSeq(query, "?") {
+		if n > 0 {
+			fmt.Fprintf(&b, "$%d", n)
+		}
+		b.WriteString(part)
+		n++
+	}
+	return b.String()
+}
+
+// dsnForms is what an error about a DSN proposes.
+const dsnForms = "mysql://user:password@tcp(host:3306)/database, postgres://user:password@host:5432/database or " +
+	"sqlite://FILE"
+
+// open opens the database of a DSN and returns its name, too. The drivers' own errors could contain the password.
+func open(dsn string) (db *sql.DB, d *dialect, name string, err error) {
+	kind, rest, _ := strings.Cut(dsn, ":")
+	rest = strings.TrimPrefix(rest, "//")
+	switch kind {
+	case "mysql":
+		db, name, err = openMySQL(rest)
+	case "postgres", "postgresql":
+		kind = ddl.Postgres
+		db, name, err = openPostgres(dsn)
+	case "sqlite":
+		db, name, err = openSQLite(rest)
+	default:
+		err = errors.New("must be " + dsnForms)
+	}
+	if err != nil {
+		return nil, nil, "", fmt.Errorf("database %s: %w", address.Mask(dsn), err)
+	}
+	db.SetConnMaxLifetime(time.Minute) // after a failover, no connection stays with the old primary
+	return db, dialects[kind], name, nil
+}
+
+func openMySQL(dsn string) (*sql.DB, string, error) {
+	c, err := database.MySQLConfig(dsn)
+	if err != nil {
+		return nil, "", err
+	}
+	c.ClientFoundRows = true // UPDATE counts rows that it does not change, as elsewhere
+	connector, err := mysqldriver.NewConnector(c)
+	if err != nil {
+		return nil, "", err
+	}
+	return sql.OpenDB(connector), c.DBName, nil
+}
+
+func openPostgres(dsn string) (*sql.DB, string, error) {
+	c, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		return nil, "", errors.New("must be postgres://user:password@host:5432/database, with percent-encoding")
+	}
+	c.DefaultQueryExecMode = pgx.QueryExecModeExec // no prepared statements: a pooler may be in between
+	if c.ValidateConnect == nil {
+		c.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite // not a standby
+	}
+	return stdlib.OpenDB(*c), c.Database, nil
+}
+
+func openSQLite(path string) (*sql.DB, string, error) {
+	if _, err := os.Stat(path); err != nil { // otherwise a mistyped path would be a new, empty database
+		return nil, "", fmt.Errorf("%w; the service creates the file", err)
+	}
+	file := url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(),
+		RawQuery: "mode=rw&_pragma=busy_timeout(3000)&_txlock=immediate"}
+	db, err := sql.Open("sqlite", file.String())
+	if err != nil {
+		return nil, "", err
+	}
+	db.SetMaxOpenConns(1)
+	return db, strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)), nil
+}
+
+// Table is an outbox table in a database.
+type Table struct {
+	name     string
+	database string // its name
+	dsn      string // without a password
+	db       *sql.DB
+	dialect  *dialect
+}
+
+// Open opens a table. The database need not be up yet.
+func Open(dsn, table string) (*Table, error) {
+	if err := ddl.CheckTable(table); err != nil {
+		return nil, err
+	}
+	db, d, name, err := open(dsn)
+	if err != nil {
+		return nil, err
+	}
+	return &Table{table, name, address.Mask(dsn), db, d}, nil
+}
+
+// Close closes the connections.
+func (t *Table) Close() error { return t.db.Close() }
+
+// String names the table for people.
+func (t *Table) String() string { return t.dsn + " " + t.name }
+
+// Name identifies the table among those of an installation's relays, whatever the database's host.
+func (t *Table) Name() string { return t.database + "." + t.name }
+
+// do runs an operation in a transaction, bounded by databaseTimeout.
+func (t *Table) do(ctx context.Context, operation func(ctx context.Context, tx *sql.Tx) error) error {
+	ctx, cancel := context.WithTimeout(ctx, databaseTimeout)
+	defer cancel()
+	tx, err := t.db.BeginTx(ctx, &sql.TxOptions{Isolation: t.dialect.isolation})
+	if err != nil {
+		return t.explain(err)
+	}
+	defer func() { _ = tx.Rollback() }() // after Commit, it does nothing
+	if err := operation(ctx, tx); err != nil {
+		return t.explain(err)
+	}
+	return t.explain(tx.Commit())
+}
+
+// explain names the table in an error, and the way out if it is missing.
+func (t *Table) explain(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case t.dialect.missing(err):
+		option := ""
+		if t.name != ddl.Table {
+			option = " --table " + t.name
+		}
+		return fmt.Errorf("no table %s in %s: create it with the output of `wakecall relay ddl %s%s`",
+			t.name, t.dsn, t.dialect.name, option)
+	}
+	return fmt.Errorf("%s: %w", t, err)
+}
+
+// sql fills in a statement: @table is its name, @now the database's clock, @seqs a list of rows.
+func (t *Table) sql(statement string, seqs ...int64) string {
+	return t.dialect.rebind(strings.NewReplacer("@table", t.name, "@now", t.dialect.clock, "@seqs", list(seqs)).
+		Replace(statement))
+}
+
+// list writes numbers for IN (…). A list of none matches no row.
+func list(seqs []int64) string {
+	if len(seqs) == 0 {
+		return "-1"
+	}
+	var b strings.Builder
+	for i, seq := range seqs {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, "%d", seq)
+	}
+	return b.String()
+}

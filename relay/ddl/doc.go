@@ -1,0 +1,2 @@
+// Package ddl has the table that `wakecall relay` reads, for each database.
+package ddl
