@@ -63,6 +63,7 @@ type RequestLine struct {
 	Headers     map[string]string // of the job
 	Retry       []time.Duration   // waits of the job, in milliseconds
 	Group       string            // of the job
+	Key         string            // of the job
 	URL         string            // of the job
 	Quota       string            // of the job
 	Topics      string            // of cancel and close: patterns, separated by spaces
