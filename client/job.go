@@ -54,6 +54,7 @@ type Push struct {
 	Headers     map[string]string // the job's own
 	Retry       []time.Duration   // waits between attempts
 	Group       string            // CancelGroup deletes all jobs of a group; as an ID, or empty: none
+	Key         string            // a topic with PerKey calls the jobs of a key one at a time; as an ID, or empty: none
 	URL         string            // called instead of the topic's CallbackURL, if its JobURLs allow it
 	// Wait makes Push return when the job has ended, at the latest after this time, up to a minute: State is Done or Dead
 	// then. It needs the right to read, too. Not in a batch.
@@ -69,6 +70,7 @@ type Job struct {
 	Topic         string     `json:"topic"`
 	ID            string     `json:"id"`
 	Group         string     `json:"group,omitempty"`
+	Key           string     `json:"key,omitempty"`
 	URL           string     `json:"url,omitempty"` // its own, instead of the topic's
 	State         string     `json:"state"`
 	DueAt         time.Time  `json:"due_at"` // as pushed or changed; retries do not move it
@@ -129,7 +131,7 @@ type Attempt struct {
 
 // Wait is a reason why a job is not being called. Which fields are set depends on the reason.
 type Wait struct {
-	// Reason is shard_down, paused, offline, locked, not_due, retry, breaker_open, max_in_flight, rate_limit, window,
+	// Reason is shard_down, paused, offline, locked, not_due, retry, breaker_open, max_in_flight, rate_limit, window, key,
 	// no_worker, behind, or next if nothing holds it up.
 	Reason   string     `json:"reason"`
 	Until    *time.Time `json:"until,omitempty"` // when the next call may be made
@@ -179,6 +181,7 @@ type RawPush struct {
 	MaxAttempts int
 	OnDuplicate string
 	Group       string
+	Key         string
 	URL         string
 
 	Wait            time.Duration // as in Push
@@ -207,7 +210,7 @@ func (p RawPush) query() url.Values {
 	}.wire()
 	return queryOf(map[string]string{
 		"delay": w.Delay, "due_at": w.DueAt, "ttr": w.TTR, "max_attempts": unlessZero(p.MaxAttempts),
-		"priority": p.Priority, "on_duplicate": p.OnDuplicate, "group": p.Group,
+		"priority": p.Priority, "on_duplicate": p.OnDuplicate, "group": p.Group, "key": p.Key,
 		"url": p.URL, "time_zone": p.TimeZone, "wait": w.Wait, "on_timeout": w.OnTimeout,
 	})
 }
@@ -285,6 +288,7 @@ type wirePush struct {
 	Headers     map[string]string `json:"headers,omitempty"`
 	Retry       []Duration        `json:"retry,omitempty"`
 	Group       string            `json:"group,omitempty"`
+	Key         string            `json:"key,omitempty"`
 	URL         *string           `json:"url,omitempty"`
 	Wait        string            `json:"wait,omitempty"`
 	OnTimeout   string            `json:"on_timeout,omitempty"`
@@ -293,7 +297,7 @@ type wirePush struct {
 func (p Push) wire() wirePush {
 	w := wirePush{
 		Topic: p.Topic, ID: p.ID, Priority: p.Priority, MaxAttempts: p.MaxAttempts, OnDuplicate: p.OnDuplicate,
-		Headers: p.Headers, Group: p.Group, DueAt: p.DueLocal, TimeZone: p.TimeZone,
+		Headers: p.Headers, Group: p.Group, Key: p.Key, DueAt: p.DueLocal, TimeZone: p.TimeZone,
 	}
 	if p.URL != "" {
 		w.URL = &p.URL

@@ -21,6 +21,7 @@ export interface Push {
   headers?: Record<string, string>;
   retry?: Duration[];
   group?: string;
+  key?: string;
   url?: string;
   /** Up to 60 s: push resolves when the job has ended. */
   wait?: Duration;
@@ -32,6 +33,7 @@ export interface Job {
   topic: string;
   id: string;
   group?: string;
+  key?: string;
   url?: string;
   schedule?: string;
   scheduled_for?: string;
