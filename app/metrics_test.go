@@ -16,6 +16,7 @@ import (
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/master"
+	"github.com/wakecall/wakecall/relay"
 	"github.com/wakecall/wakecall/test/metricspage"
 )
 
@@ -37,11 +38,12 @@ func TestEveryMetricIsOnItsPage(t *testing.T) {
 
 var description = regexp.MustCompile(`fqName: "(wakecall_\w+)", .*variableLabels: \{(.*)\}\}`)
 
-// described returns the labels of the metrics of all roles and of the master.
+// described returns the labels of the metrics of all roles, of the master and of the relay.
 func described(t *testing.T) map[string][]string {
 	t.Helper()
 	all := map[string][]string{}
-	for _, c := range append(roleMetrics(t), new(master.Master)) {
+	carrier := relay.New(relay.Options{Table: new(relay.Table)})
+	for _, c := range append(roleMetrics(t), new(master.Master), carrier.Metrics()) {
 		ch := make(chan *prometheus.Desc)
 		go func() { defer close(ch); c.Describe(ch) }()
 		for d := range ch {

@@ -72,6 +72,7 @@ const (
 	CodeTaskOverlaps     = "task_overlaps"
 	CodeTaskLimit        = "task_limit"
 	CodeLeaseOver        = "lease_over"
+	CodeClockAdvancing   = "clock_advancing" // of `wakecall dev`
 	CodeTokenNotFound    = "token_not_found"
 	CodeAlertNotFound    = "alert_not_found"
 	CodeRateLimited      = "rate_limited"

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/wakecall/wakecall/client"
@@ -65,10 +66,13 @@ func (r *Relay) withdraw(ctx context.Context) {
 	}
 }
 
+// Metrics returns the relay's metrics.
+func (r *Relay) Metrics() *prometheus.Registry { return r.metrics.registry }
+
 // Serve serves /metrics and /healthz until stop is called.
 func (r *Relay) Serve(l net.Listener) (stop func()) {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(r.metrics.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(r.Metrics(), promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		if _, problem := r.metrics.current(); problem != "" {
 			http.Error(w, problem, http.StatusServiceUnavailable)

@@ -52,6 +52,7 @@ var withoutTopic = map[string]string{
 	"/v1/schedules":             "lists those of its topics: TestATokenHasOnlySchedulesOfItsTopics",
 	"/v1/schedules/{schedule}":  "so are all about one", "/v1/schedules/{schedule}/pause": "",
 	"/v1/schedules/{schedule}/resume": "", "/v1/schedules/{schedule}/run": "", "/v1/schedules/{schedule}/backfill": "",
+	"/v1/dev/now": "only installations for tests have them: TestDevNeedsRights", "/v1/dev/advance": "",
 	"/v1/tasks": "needs rights on all topics: TestATokenSeesTheTasksOfItsTopicsOnly", "/v1/tasks/{task}": "",
 	"/v1/relays":             "lists those of its topics: TestRelaysOfAToken",
 	"/v1/relays/{relay}":     "touches only those",

@@ -18,7 +18,7 @@ import (
 
 // TestRoutesAreDescribed compares the routes with openapi.yaml, both ways.
 func TestRoutesAreDescribed(t *testing.T) {
-	a := newAPI(t)
+	a := newAPI(t, withDev(&fakeDev{}))
 	doc, err := openapitest.Document()
 	if err != nil {
 		t.Fatal(err)

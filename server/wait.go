@@ -81,7 +81,7 @@ func (s *Server) readWait(c *call, r *pushRequest, p *store.Push) error {
 	}
 	delay := p.Delay
 	if !p.DueAt.IsZero() {
-		delay = time.Until(p.DueAt)
+		delay = p.DueAt.Sub(s.opts.Now())
 	}
 	if w.time < delay {
 		return outOfRange("wait", "must not be shorter than the delay: the job is due in %s", delay.Round(time.Millisecond))

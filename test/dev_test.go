@@ -29,7 +29,9 @@ func dev(t *testing.T) *wakecalltest.Installation {
 }
 
 // endpoint answers callbacks, and records them as "ID ATTEMPT".
-func endpoint(t *testing.T, answer func(w http.ResponseWriter, id string, attempt int)) (url string, calls func() []string) {
+func endpoint(
+	t *testing.T, answer func(w http.ResponseWriter, id string, attempt int),
+) (url string, calls func() []string) {
 	t.Helper()
 	var mu sync.Mutex
 	var list []string

@@ -17,6 +17,7 @@ const groups = [
     text: "Guides",
     folder: "guides",
     pages: [
+      "guides/recipes",
       "guides/callbacks",
       "guides/receiving",
       "guides/clients",
@@ -26,6 +27,7 @@ const groups = [
       "guides/outbox",
       "guides/outbox-code",
       "guides/pull",
+      "guides/testing",
       "guides/admin",
       "guides/alerts",
       "guides/assistant",

@@ -16,8 +16,8 @@ func awaited(p *store.Push) { p.Awaited = true }
 func (f *fixture) afterAnswer(topic string) {
 	f.Helper()
 	f.b.Shard().RewriteForTest(func(text string) string {
-		return strings.Replace(text, "local micros = clock[1] * 1000000 + clock[2]",
-			"local micros = clock[1] * 1000000 + clock[2] + 121000000", 1)
+		return strings.Replace(text, "micros = time[1] * 1000000 + time[2]",
+			"micros = time[1] * 1000000 + time[2] + 121000000", 1)
 	})
 	f.forgetAll()
 }

@@ -30,9 +30,6 @@ func (b *Bucket) newPushes(d Durability, o Options) *batch.Batcher[[]Push, []Res
 	if d != Memory {
 		limits.Calls, limits.Jobs, limits.Wait = maxReplicaCalls, maxReplicaJobs, o.Timeout
 	}
-	if o.StandingClock != nil {
-		limits.Calls = 1 // in the order of the requests, so that the same test always makes the same calls
-	}
 	return batch.New(limits, batch.List(func(list []Push) []Result {
 		results, unsafe := b.storeAll(d, list, o.Timeout)
 		if o.Accepted != nil {

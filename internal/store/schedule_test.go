@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -303,26 +304,44 @@ func TestJobsBesideTheCursor(t *testing.T) {
 	}
 }
 
-// TestSharedFilesHaveNamesOfTheirOwn: they become one script, in which a second local of a name hides the first.
+// TestSharedFilesHaveNamesOfTheirOwn: they become one script, in which a second local of a name hides the first. Two are
+// alternatives, with the same names.
 func TestSharedFilesHaveNamesOfTheirOwn(t *testing.T) {
+	const clock, instead = "lua/shared/clock.lua", "lua/shared/clock_standing.lua"
 	files, err := filepath.Glob("lua/shared/*.lua")
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}
-	local, in := regexp.MustCompile(`(?m)^local (?:function )?([\w, ]+)`), map[string]string{}
+	in := map[string]string{}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
+		if file == instead {
+			continue
 		}
-		for _, names := range local.FindAllStringSubmatch(string(text), -1) {
-			for name := range strings.SplitSeq(names[1], ",") {
-				name = strings.TrimSpace(name)
-				if other := in[name]; other != "" {
-					t.Errorf("%s is in %s and %s", name, other, file)
-				}
-				in[name] = file
+		for _, name := range localNames(t, file) {
+			if other := in[name]; other != "" {
+				t.Errorf("%s is in %s and %s", name, other, file)
 			}
+			in[name] = file
 		}
 	}
+	if one, other := localNames(t, clock), localNames(t, instead); len(one) == 0 || !slices.Equal(one, other) {
+		t.Errorf("%s has %q, %s has %q", clock, one, instead, other)
+	}
+}
+
+var luaLocal = regexp.MustCompile(`(?m)^local (?:function )?([\w, ]+)`)
+
+// localNames returns the locals of a file that are in no block.
+func localNames(t *testing.T, file string) (list []string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, names := range luaLocal.FindAllStringSubmatch(string(text), -1) {
+		for name := range strings.SplitSeq(names[1], ",") {
+			list = append(list, strings.TrimSpace(name))
+		}
+	}
+	return list
 }

@@ -51,10 +51,11 @@ type Driver struct {
 	opts      Options
 	advancing sync.Mutex
 	tokens    int
+	most      int // calls of an advance
 }
 
 // New returns a Driver; Start is called before its other methods.
-func New(o Options) *Driver { return &Driver{opts: o} }
+func New(o Options) *Driver { return &Driver{opts: o, most: MaxCalls} }
 
 // Start sets the clock in the bucket. After a restart of this process it goes on where it stood.
 func (d *Driver) Start(ctx context.Context) error {
@@ -127,7 +128,7 @@ func (a *advance) run(ctx context.Context, end time.Time) error {
 		}
 		now := a.Now()
 		switch {
-		case len(a.done.Calls) >= MaxCalls:
+		case len(a.done.Calls) >= a.most:
 			a.done.StoppedAt = now
 			return nil
 		case next.IsZero() || next.After(end):
@@ -157,12 +158,13 @@ func (a *advance) round(ctx context.Context) (next time.Time, err error) {
 		return next, fmt.Errorf("push occurrences: %w", err)
 	}
 	a.idle++
-	for len(a.done.Calls) < MaxCalls {
+	for len(a.done.Calls) < a.most {
 		if err := ctx.Err(); err != nil {
 			return next, err
 		}
 		a.tokens++
-		got, event, err := a.opts.Bucket().ReserveFirst(ctx, fmt.Sprint("dev", a.tokens), a.passed)
+		reserving := context.WithoutCancel(ctx) // otherwise a job might be leased, and its reply lost
+		got, event, err := a.opts.Bucket().ReserveFirst(reserving, fmt.Sprint("dev", a.tokens), a.passed)
 		if err != nil {
 			return next, fmt.Errorf("reserve: %w", err)
 		}

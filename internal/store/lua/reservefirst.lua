@@ -20,31 +20,48 @@ local function dueAt(topic, priority)
   if at then event(topic, at / 1000) end
 end
 
-local ms, priority, topics = math.huge, nil, nil
-for _, p in ipairs(PRIORITIES) do
-  for _, topic in ipairs(call('ZRANGE', P .. 'q:' .. p, 0, -1)) do
-    local at = not passed[topic] and dueAt(topic, p) or math.huge
-    if at < ms then ms, priority, topics = at, p, {} end
-    if at == ms and p == priority and topics then topics[#topics + 1] = topic end
+-- Returns when the first due job is due, in ms, its priority, and the topics with due jobs of that time and priority;
+-- nil if no due job may be called.
+local function dueTopics()
+  local ms, priority, topics = math.huge, nil, nil
+  for _, p in ipairs(PRIORITIES) do
+    for _, topic in ipairs(call('ZRANGE', P .. 'q:' .. p, 0, -1)) do
+      local at = not passed[topic] and dueAt(topic, p) or math.huge
+      if at < ms then ms, priority, topics = at, p, {} end
+      if at == ms and p == priority and topics then topics[#topics + 1] = topic end
+    end
   end
+  return topics and ms, priority, topics
 end
-local at = head(P .. 'next')
-run.out[3] = at and math.floor(at * 1000 + 0.5) or -1
-if not topics then return run.out end
 
-local first, created, revision
-for _, topic in ipairs(topics) do
-  local w = P .. 'w:' .. priority .. ':' .. topic
-  local ids = call('ZRANGE', w, text(1000 * ms), text(1000 * ms + 999), 'BYSCORE', 'LIMIT', 0, TIES)
-  for i, record in ipairs(call('HMGET', P .. 'j:' .. topic, unpack(ids))) do
-    local job = parse(record) or {created = 0, revision = 0} -- taking it finds out that it is damaged
-    local c, r = tonumber(job.created), tonumber(job.revision)
-    if not first or c < created or c == created and r < revision then first, created, revision = {topic, ids[i]}, c, r end
+-- Returns the topic and id of the first job, by push, of some topics with due jobs of a time and a priority.
+local function firstPushed(ms, priority, topics)
+  local first, created, revision
+  for _, topic in ipairs(topics) do
+    local w = P .. 'w:' .. priority .. ':' .. topic
+    local ids = call('ZRANGE', w, text(1000 * ms), text(1000 * ms + 999), 'BYSCORE', 'LIMIT', 0, TIES)
+    for i, record in ipairs(call('HMGET', P .. 'j:' .. topic, unpack(ids))) do
+      local job = parse(record) or {created = 0, revision = 0} -- taking it finds out that it is damaged
+      local c, r = tonumber(job.created), tonumber(job.revision)
+      if not first or c < created or c == created and r < revision then
+        first, created, revision = {topic, ids[i]}, c, r
+      end
+    end
   end
+  return first[1], first[2]
 end
-begin(ARGV[1])
+
+run.out[3] = -1
 run.leases = {number = 1, token = ARGV[1], ends = function(ttr) return now + ttr + tonumber(ARGV[2]) end}
-call('ZADD', P .. 'w:' .. priority .. ':' .. first[1], text(1000 * ms - 1), first[2]) -- before those of its millisecond
-take(first[1], priority, 1, gate(first[1]))
+local leased, ms, priority, topics = 0, dueTopics()
+if ms then begin(ARGV[1]) end
+while ms and leased == 0 do -- one that cannot be leased, because it is damaged or gone, is in no set after it was taken
+  local topic, id = firstPushed(ms, priority, topics)
+  call('ZADD', P .. 'w:' .. priority .. ':' .. topic, text(1000 * ms - 1), id) -- before those of its millisecond
+  leased = take(topic, priority, 1, gate(topic))
+  if leased == 0 then ms, priority, topics = dueTopics() end
+end
 closeGates()
+local at = leased == 0 and head(P .. 'next')
+if at then run.out[3] = math.floor(at * 1000 + 0.5) end
 return run.out

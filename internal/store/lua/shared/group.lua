@@ -68,7 +68,7 @@ local function close(group, patterns, ends)
   call('ZREMRANGEBYSCORE', P .. 'closed', '-inf', now)
   call('ZADD', P .. 'closed', text(ends), group .. ' ' .. patterns)
   for _, k in ipairs({key, P .. 'closed'}) do
-    if call('PEXPIRETIME', k) < ends then call('PEXPIREAT', k, text(ends)) end
+    if EXPIRING and call('PEXPIRETIME', k) < ends then call('PEXPIREAT', k, text(ends)) end
   end
   return ends
 end
