@@ -327,3 +327,40 @@ func TestWhatAnotherShardHasKeepsItsPlace(t *testing.T) {
 	f.leave(f.b, a)
 	f.expect("b")
 }
+
+// TestTheHomeOfAKey: one shard has the jobs of a key, and they are found by their ids; a duplicate with another key, too.
+func TestTheHomeOfAKey(t *testing.T) {
+	f, states := twoShards(t, store.Options{})
+	states("active", "active")
+	f.setTopics(store.TopicConf{Name: "t", TTR: time.Hour, MaxAttempts: 10, Key: store.KeyConf{MaxInFlight: 1}})
+	home := f.homeIs("b", "t") // as a key
+	for i := range 20 {
+		id := fmt.Sprint("id", i)
+		if r := f.push("t", id, 0, withKey(home)); r.Job.Shard != "b" || r.Job.Key != home {
+			t.Fatalf("pushed %+v", r.Job)
+		}
+		if j := f.get("t", id); j.Shard != "b" || j.Key != home {
+			t.Fatalf("it is %+v", j)
+		}
+		for _, key := range []string{home, "", "other"} {
+			if r := f.push("t", id, 0, withKey(key)); !r.Duplicate || r.Job.Shard != "b" {
+				t.Fatalf("pushed again with the key %q: %+v", key, r)
+			}
+		}
+	}
+	if _, err := f.q.Change(f.ctx, "t", "id7", store.Change{Delay: new(time.Hour)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.q.Delete(f.ctx, "t", "id8", nil); err != nil {
+		t.Fatal(err)
+	}
+	f.stats("t", 1, 18, 0, 0)
+	moved := f.push("t", "id9", 0, withKey(f.homeIs("a", "t")), func(p *store.Push) { p.OnDuplicate = store.Replace })
+	if moved.Err != nil || !moved.Duplicate {
+		t.Errorf("replaced in another shard: %+v", moved)
+	}
+	f.stats("t", 1, 18, 0, 0)
+	if n := f.q.Shards.All()[0].Redis().HLen(f.ctx, store.Prefix(0)+"j:t").Val(); n != 1 {
+		t.Errorf("shard a has %d jobs", n)
+	}
+}
