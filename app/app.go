@@ -321,11 +321,15 @@ func (p *parts) allTopicConfs(yield func(store.TopicConf) bool) {
 }
 
 func topicConf(t *registry.Topic) store.TopicConf {
-	return store.TopicConf{
+	c := store.TopicConf{
 		Name: t.Name, Paused: t.State != registry.TopicActive, TTR: t.TTR.Std(), MaxAttempts: t.MaxAttempts,
 		MaxInFlight: t.MaxInFlight, RateLimit: t.RateLimit, Pull: t.Delivery == registry.DeliveryPull,
 		Drop: t.OnExpiry == registry.ExpiryDrop, Remember: time.Duration(t.Remember),
 	}
+	if t.PerKey != nil {
+		c.Key = store.KeyConf(*t.PerKey)
+	}
+	return c
 }
 
 // lastRefused returns the last refused pushes of all processes.

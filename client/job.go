@@ -55,6 +55,7 @@ type Push struct {
 	Retry       []time.Duration   // waits between attempts
 	Group       string            // CancelGroup deletes all jobs of a group; as an ID, or empty: none
 	Traceparent string            // W3C trace context of the caller's span; empty: none
+	Key         string            // a topic with PerKey calls the jobs of a key one at a time; as an ID, or empty: none
 	URL         string            // called instead of the topic's CallbackURL, if its JobURLs allow it
 	// Wait makes Push return when the job has ended, at the latest after this time, up to a minute: State is Done or Dead
 	// then. It needs the right to read, too. Not in a batch.
@@ -70,6 +71,7 @@ type Job struct {
 	Topic         string     `json:"topic"`
 	ID            string     `json:"id"`
 	Group         string     `json:"group,omitempty"`
+	Key           string     `json:"key,omitempty"`
 	URL           string     `json:"url,omitempty"` // its own, instead of the topic's
 	State         string     `json:"state"`
 	DueAt         time.Time  `json:"due_at"` // as pushed or changed; retries do not move it
@@ -132,7 +134,7 @@ type Attempt struct {
 
 // Wait is a reason why a job is not being called. Which fields are set depends on the reason.
 type Wait struct {
-	// Reason is shard_down, paused, offline, locked, not_due, retry, breaker_open, max_in_flight, rate_limit, window,
+	// Reason is shard_down, paused, offline, locked, not_due, retry, breaker_open, max_in_flight, rate_limit, window, key,
 	// no_worker, behind, or next if nothing holds it up.
 	Reason   string     `json:"reason"`
 	Until    *time.Time `json:"until,omitempty"` // when the next call may be made
@@ -183,6 +185,7 @@ type RawPush struct {
 	OnDuplicate string
 	Group       string
 	Traceparent string // as in Push
+	Key         string
 	URL         string
 
 	Wait            time.Duration // as in Push
@@ -211,7 +214,7 @@ func (p RawPush) query() url.Values {
 	}.wire()
 	return queryOf(map[string]string{
 		"delay": w.Delay, "due_at": w.DueAt, "ttr": w.TTR, "max_attempts": unlessZero(p.MaxAttempts),
-		"priority": p.Priority, "on_duplicate": p.OnDuplicate, "group": p.Group,
+		"priority": p.Priority, "on_duplicate": p.OnDuplicate, "group": p.Group, "key": p.Key,
 		"url": p.URL, "time_zone": p.TimeZone, "wait": w.Wait, "on_timeout": w.OnTimeout,
 	})
 }
@@ -290,6 +293,7 @@ type wirePush struct {
 	Retry       []Duration        `json:"retry,omitempty"`
 	Group       string            `json:"group,omitempty"`
 	Traceparent string            `json:"traceparent,omitempty"`
+	Key         string            `json:"key,omitempty"`
 	URL         *string           `json:"url,omitempty"`
 	Wait        string            `json:"wait,omitempty"`
 	OnTimeout   string            `json:"on_timeout,omitempty"`
@@ -298,7 +302,8 @@ type wirePush struct {
 func (p Push) wire() wirePush {
 	w := wirePush{
 		Topic: p.Topic, ID: p.ID, Priority: p.Priority, MaxAttempts: p.MaxAttempts, OnDuplicate: p.OnDuplicate,
-		Headers: p.Headers, Group: p.Group, Traceparent: p.Traceparent, DueAt: p.DueLocal, TimeZone: p.TimeZone,
+		Headers: p.Headers, Group: p.Group, Key: p.Key, Traceparent: p.Traceparent, DueAt: p.DueLocal,
+		TimeZone: p.TimeZone,
 	}
 	if p.URL != "" {
 		w.URL = &p.URL

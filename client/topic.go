@@ -63,6 +63,7 @@ type Topic struct {
 	Dialect      string     `json:"dialect,omitempty"`  // of the callback: wakecall or phpdq
 	MaxInFlight  int        `json:"max_in_flight,omitempty"`
 	RateLimit    float64    `json:"rate_limit,omitempty"` // callbacks per second
+	PerKey       *PerKey    `json:"per_key,omitempty"`    // nil: keys of jobs mean nothing
 	ExpiresAfter Duration   `json:"expires_after,omitempty"`
 	OnExpiry     string     `json:"on_expiry,omitempty"` // dead or drop
 	// memory or replica: where a job must be before its push is answered
@@ -338,3 +339,10 @@ func (c *Client) Shards(ctx context.Context) ([]Shard, error) {
 }
 
 func topicPath(name string) string { return "/v1/topics/" + url.PathEscape(name) }
+
+// PerKey limits the calls of jobs with the same key, which are called by due time.
+type PerKey struct {
+	MaxInFlight  int     `json:"max_in_flight,omitempty"` // calls of one key at a time; 0: 1
+	RateLimit    float64 `json:"rate_limit,omitempty"`    // calls a second, counted from the end of the one before
+	SkipRetrying bool    `json:"skip_retrying,omitempty"` // a job that waits for its retry does not hold up the others
+}

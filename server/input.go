@@ -28,6 +28,7 @@ type pushRequest struct {
 	Retry       field[[]retryWait]       `json:"retry"`
 	Group       field[groupName]         `json:"group"`
 	Traceparent field[traceparent]       `json:"traceparent"`
+	Key         field[groupName]         `json:"key"`
 	Wait        field[pushWait]          `json:"wait"`
 	OnTimeout   field[onTimeout]         `json:"on_timeout"`
 }
@@ -53,7 +54,7 @@ func (i *jobID) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// groupName is the group of a push, by the rules of ids.
+// groupName is the group or the key of a push, by the rules of ids.
 type groupName string
 
 // UnmarshalText checks the name.
@@ -91,7 +92,7 @@ func (r *pushRequest) push(topic *registry.Topic, body []byte, maxBody int, now 
 	}
 	p := store.Push{
 		Topic: topic.Name, ID: string(r.ID.value), Body: body, Priority: store.Priority(r.Priority.value),
-		URL:   url,
+		URL: url, Key: string(r.Key.value),
 		Delay: time.Duration(r.Delay.value), DueAt: time.Time(r.DueAt.value.moment),
 		TTR: time.Duration(r.TTR.value), MaxAttempts: int(r.MaxAttempts.value),
 		TTL: time.Duration(r.TTL.value), ExpiresAt: time.Time(r.ExpiresAt.value), Headers: r.Headers.value,

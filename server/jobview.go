@@ -25,6 +25,7 @@ type jobView struct {
 	Retry       []registry.Duration `json:"retry,omitzero"`
 	Group       string              `json:"group,omitzero"`
 	Traceparent string              `json:"traceparent,omitzero"`
+	Key         string              `json:"key,omitzero"`
 	URL         string              `json:"url,omitzero"`
 
 	// Of an occurrence.
@@ -47,7 +48,8 @@ func viewOfJob(j *store.Job) *jobView {
 		Topic: j.Topic, ID: j.ID, State: j.State, DueAt: j.DueAt, Priority: j.Priority.String(),
 		Attempts: j.Attempts, CreatedAt: j.CreatedAt,
 		TTR: registry.Duration(j.TTR), MaxAttempts: j.MaxAttempts, ExpiresAt: j.ExpiresAt, Headers: j.Headers,
-		Group: j.Group, Traceparent: j.Traceparent, URL: j.URL, Schedule: j.Schedule, ScheduledFor: j.For,
+		Group: j.Group, Key: j.Key, Traceparent: j.Traceparent, URL: j.URL, Schedule: j.Schedule,
+		ScheduledFor: j.For,
 	}
 	for _, wait := range j.Retry {
 		v.Retry = append(v.Retry, registry.Duration(wait))

@@ -12,7 +12,7 @@ import (
 
 // rawOptions are the query parameters of a raw push.
 var rawOptions = []string{"delay", "due_at", "time_zone", "priority", "ttr", "max_attempts", "on_duplicate", "ttl",
-	"expires_at", "group", "url", "wait", "on_timeout"}
+	"expires_at", "group", "key", "url", "wait", "on_timeout"}
 
 func (s *Server) pushRaw(c *call) error {
 	if err := c.readID(); err != nil {
@@ -59,7 +59,7 @@ func (r *pushRequest) options(query url.Values) error {
 }
 
 func optionValue(name, text string) (jsontext.Value, error) {
-	if v := jsontext.Value(text); name != "group" && v.Kind() == jsontext.KindNumber && v.IsValid() {
+	if v := jsontext.Value(text); name != "group" && name != "key" && v.Kind() == jsontext.KindNumber && v.IsValid() {
 		return v, nil
 	}
 	// An unencoded plus sign arrives as a space. It is the sign of the time zone, unless a time without seconds

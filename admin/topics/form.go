@@ -15,6 +15,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/internal/callback"
+	"github.com/wakecall/wakecall/internal/message"
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
@@ -38,7 +39,7 @@ type topicFormData struct {
 // advanced are the fields that few topics need, by the card of the form that has them.
 var advanced = map[string][]string{
 	"what": {"method", "content_type", "job_urls", "cloudevents", "headers"},
-	"when": {"priority", "expires_after", "on_expiry", "remember", "durability", "shard", "dialect", "retry_if"},
+	"when": {"priority", "expires_after", "on_expiry", "remember", "durability", "shard", "dialect", "retry_if", "per_key"},
 }
 
 // Open reports whether the advanced fields of a card are shown at first: one differs from its default, has an error, or
@@ -82,6 +83,11 @@ func topicOf(f page.Form, state registry.TopicState) (*registry.Topic, error) {
 		} else if f[name] != "" {
 			errs = append(errs, page.FieldError(name, "field.number", f[name]))
 		}
+	}
+	if v := json.RawMessage(f["per_key"]); json.Valid(v) {
+		fields["per_key"] = v
+	} else if f["per_key"] != "" {
+		errs = append(errs, page.FieldError("per_key", "field.expected_not", f["per_key"], message.New("kind.per_key")))
 	}
 	body, err := json.Marshal(fields)
 	if err != nil {

@@ -22,6 +22,7 @@ export interface Push {
   retry?: Duration[];
   group?: string;
   traceparent?: string;
+  key?: string;
   url?: string;
   /** Up to 60 s: push resolves when the job has ended. */
   wait?: Duration;
@@ -33,6 +34,7 @@ export interface Job {
   topic: string;
   id: string;
   group?: string;
+  key?: string;
   url?: string;
   schedule?: string;
   scheduled_for?: string;

@@ -134,7 +134,8 @@ final class Client
      * @param array $push body: any value that JSON has, or json: a text that is sent byte for byte; id (without one,
      *                    the client makes one, so that the push is safe to repeat), delay or due_at, priority, ttr,
      *                    max_attempts, on_duplicate ('keep', 'replace', 'error'), ttl or expires_at, headers, retry,
-     *                    group, url, traceparent; wait, up to 60 s, to return when the job has ended ('done' with its result, or
+     *                    group, key, url, traceparent; wait, up to 60 s, to return when the job has ended ('done' with its
+     *                    result, or
      *                    'dead'), and on_timeout ('keep', 'delete'). Durations are '90s' or seconds; times RFC 3339,
      *                    Unix milliseconds or a DateTimeInterface; due_at may be a local time ('2030-01-31 08:00:00')
      *                    beside time_zone.

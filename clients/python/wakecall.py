@@ -126,8 +126,8 @@ class Client:
 
         body: any value that JSON has, or json: a text that is sent byte for byte.
         options: id (without one, the client makes one, so that the push is safe to repeat), delay or due_at, priority,
-        ttr, max_attempts, on_duplicate ("keep", "replace", "error"), ttl or expires_at, headers, retry, group, url, traceparent; wait,
-        up to 60 s, to return when the job has ended ("done" with its result, or "dead"), and on_timeout ("keep",
+        ttr, max_attempts, on_duplicate ("keep", "replace", "error"), ttl or expires_at, headers, retry, group, key, url,
+        traceparent; wait, up to 60 s, to return when the job has ended ("done" with its result, or "dead"), and on_timeout ("keep",
         "delete"). Durations are "90s", seconds or a timedelta; times RFC 3339, Unix milliseconds or a datetime. A due_at
         without a time zone, as text or a datetime, is a local time in time_zone, such as "Europe/Berlin".
         """

@@ -144,7 +144,7 @@ func jobFields(w io.Writer, j *client.Job, now time.Time) error {
 	if j.TTR != 0 {
 		ttr = printable.ShortDuration(j.TTR.Std())
 	}
-	return fields(w, "topic", j.Topic, "id", j.ID, "group", j.Group, "url", j.URL, "schedule", j.Schedule,
+	return fields(w, "topic", j.Topic, "id", j.ID, "group", j.Group, "key", j.Key, "url", j.URL, "schedule", j.Schedule,
 		"scheduled for", describe.InstantOf(j.ScheduledFor, now), "state", state,
 		"due", describe.Instant(j.DueAt, now), "next attempt", describe.InstantOf(j.NextAttemptAt, now),
 		"lease until", describe.InstantOf(j.LeaseUntil, now),

@@ -57,6 +57,7 @@ func (p *program) pushCommand() *cobra.Command {
 	flags.IntVar(&f.MaxAttempts, "max-attempts", 0, "maximum number of attempts (default: the topic's)")
 	flags.StringVar(&f.OnDuplicate, "on-duplicate", "",
 		"if the id already exists: keep, replace or error (default keep)")
+	flags.StringVar(&f.Key, "key", "", "`KEY` of the job: a topic with per_key calls the jobs of a key one at a time")
 	flags.StringVar(&f.Group, "group", "", "`GROUP` of the job: wakecall group cancel deletes all jobs of a group")
 	flags.Var((*duration)(&f.Wait), "wait", "wait for the end of the job, up to 60s, and print its result")
 	flags.BoolVar(&f.DeleteOnTimeout, "delete-on-timeout", false,
@@ -122,7 +123,7 @@ func (p *program) push(ctx context.Context, c *client.Client, f pushFlags, args 
 	}
 	return c.Push(ctx, args[0], client.Push{
 		ID: f.ID, Body: body, Delay: f.Delay, DueAt: f.DueAt, Priority: f.Priority, TTR: f.TTR,
-		MaxAttempts: f.MaxAttempts, OnDuplicate: f.OnDuplicate, Group: f.Group, URL: f.URL,
+		MaxAttempts: f.MaxAttempts, OnDuplicate: f.OnDuplicate, Group: f.Group, Key: f.Key, URL: f.URL,
 		DueLocal: f.DueLocal, TimeZone: f.TimeZone, Wait: f.Wait, DeleteOnTimeout: f.DeleteOnTimeout,
 	})
 }

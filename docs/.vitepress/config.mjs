@@ -22,6 +22,7 @@ const groups = [
       "guides/receiving",
       "guides/clients",
       "guides/groups",
+      "guides/flow-keys",
       "guides/wait",
       "guides/schedules",
       "guides/outbox",

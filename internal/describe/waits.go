@@ -55,6 +55,8 @@ func whyWait(w *client.Wait, now time.Time) string {
 		return fmt.Sprintf("endpoint is slow: %d calls in flight of %g that it could answer lately", w.Running, w.Limit)
 	case "no_worker":
 		return fmt.Sprintf("no worker waits for jobs of the topic, %d are leased", w.Running)
+	case "key":
+		return "another job of its key runs or comes first"
 	case "behind":
 		return fmt.Sprintf("behind %d due jobs of its topic and priority", w.Jobs)
 	case "next":

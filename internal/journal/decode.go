@@ -20,7 +20,8 @@ func readRequest(line []byte) (RequestLine, error) {
 		CreatedAt: timeOf(w.CreatedAt), ChangedAt: timeOf(w.ChangedAt), Priority: w.Priority, Order: w.Order,
 		TTR: durationOf(w.TTR, time.Second), MaxAttempts: w.MaxAttempts, ContentType: w.ContentType,
 		ExpiresAt: timeOf(w.ExpiresAt), TTL: durationOf(w.TTL, time.Second), Headers: w.Headers.texts(),
-		Group: w.Group, Traceparent: w.Traceparent, URL: w.URL, Quota: w.Quota, Topics: w.Topics, Bucket: w.Bucket,
+		Group: w.Group, Key: w.Key, Traceparent: w.Traceparent, URL: w.URL, Quota: w.Quota, Topics: w.Topics,
+		Bucket:   w.Bucket,
 		Schedule: w.Schedule, For: timeOf(w.For), Definition: w.Definition, Last: w.Last, LeftOut: w.LeftOut,
 		Awaited: w.Awaited, Body: w.Body64, Via: w.Via, By: w.By, Delay: durationOf(w.Delay, time.Second),
 	}

@@ -44,6 +44,7 @@ type requestWire struct {
 	Delay       float64        `json:"delay,omitzero"`
 	Group       string         `json:"group,omitzero"`
 	Traceparent string         `json:"traceparent,omitzero"`
+	Key         string         `json:"key,omitzero"`
 	URL         string         `json:"url,omitzero"`
 	Quota       string         `json:"quota,omitzero"`
 	Topics      string         `json:"topics,omitzero"`
@@ -67,8 +68,8 @@ func (l *RequestLine) append(b []byte, now time.Time) ([]byte, error) {
 		Priority: l.Priority, Order: l.Order, TTR: l.TTR.Seconds(), MaxAttempts: l.MaxAttempts,
 		ContentType: l.ContentType,
 		ExpiresAt:   millisOf(l.ExpiresAt), TTL: l.TTL.Seconds(), Headers: pairsOf(l.Headers), Delay: l.Delay.Seconds(),
-		Group: l.Group, Traceparent: l.Traceparent,
-		URL: l.URL, Quota: l.Quota, Topics: l.Topics, Bucket: l.Bucket, Via: l.Via, By: l.By,
+		Group: l.Group, Key: l.Key, Traceparent: l.Traceparent, URL: l.URL, Quota: l.Quota, Topics: l.Topics,
+		Bucket: l.Bucket, Via: l.Via, By: l.By,
 		Schedule: l.Schedule, For: millisOf(l.For), Definition: l.Definition, Last: l.Last, LeftOut: l.LeftOut,
 		Awaited: l.Awaited,
 	}

@@ -64,6 +64,7 @@ type RequestLine struct {
 	Retry       []time.Duration   // waits of the job, in milliseconds
 	Group       string            // of the job
 	Traceparent string            // of the push
+	Key         string            // of the job
 	URL         string            // of the job
 	Quota       string            // of the job
 	Topics      string            // of cancel and close: patterns, separated by spaces

@@ -10,6 +10,7 @@ import (
 // Standing is what a waiting job may wait for, on its shard.
 type Standing struct {
 	Before      int64     // due jobs of its topic that are taken before it: those of its priority
+	Held        bool      // others of its key run or come first
 	Running     int64     // jobs of the topic
 	MaxInFlight int64     // the shard's share of the topic's limit; 0: no limit
 	Paced       time.Time // when rate_limit allows the next job; zero: it does not hold the job up
@@ -17,6 +18,12 @@ type Standing struct {
 	Failures    int64     // calls without an answer, in a row
 	BreakerOpen time.Time // when the breaker allows the next probe; zero: it is closed
 }
+
+// What standing.lua returns instead of a place.
+const (
+	gone = -1
+	held = -2
+)
 
 const standingFields = 6 // of each topic in the answer of standing.lua
 
@@ -32,9 +39,9 @@ func (q Figures) Standing(ctx context.Context, j *store.Job) (st Standing, ok bo
 	}
 	n := store.Ints(v)
 	return Standing{
-		Before: n[0], Window: n[1], Failures: n[2], BreakerOpen: unlessZero(n[3]), Running: n[4], MaxInFlight: n[5],
+		Before: max(n[0], 0), Held: n[0] == held, Window: n[1], Failures: n[2], BreakerOpen: unlessZero(n[3]), Running: n[4], MaxInFlight: n[5],
 		Paced: unlessZero(n[6]),
-	}, n[0] >= 0, nil
+	}, n[0] != gone, nil
 }
 
 func unlessZero(ms int64) time.Time {

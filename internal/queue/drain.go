@@ -133,7 +133,7 @@ func (m *mover) some(
 // destination returns where a job is moved: an occurrence to its schedule, another job to its home, or to the next
 // shard if that is down. It returns nil when the job has to wait for its schedule.
 func (m *mover) destination(j *store.Job) (*store.Shard, error) {
-	order := m.queue.Shards.activeFor(j.Topic, j.ID)
+	order := m.queue.Shards.activeFor(j.Topic, homeOf(j.ID, j.Key))
 	if j.Schedule != "" && m.queue.opts.ShardOf != nil {
 		switch to := m.queue.Shards.Named(m.queue.opts.ShardOf(j.Schedule)); {
 		case to == m.from:

@@ -102,7 +102,7 @@ func (q *Queue) pushAfterCompare(
 func (q *Queue) areOpen(list []store.Push) bool {
 	for i := range list {
 		open := false
-		for _, s := range q.Shards.activeFor(list[i].Topic, list[i].ID) {
+		for _, s := range q.Shards.activeFor(list[i].Topic, homeOf(list[i].ID, list[i].Key)) {
 			open = open || !s.BucketOf(list[i].Topic).IsDown()
 		}
 		if !open {

@@ -58,7 +58,7 @@ func (b *pushBatch) store(ctx context.Context, todo []int, try int) (failed []in
 	to := map[destination][]int{}
 	for _, i := range todo {
 		p := &b.pushes[i]
-		if order := b.q.Shards.activeFor(p.Topic, p.ID); try < len(order) {
+		if order := b.q.Shards.activeFor(p.Topic, homeOf(p.ID, p.Key)); try < len(order) {
 			pushes := b.q.destination(order[try], p.Topic)
 			to[pushes] = append(to[pushes], i)
 		}
@@ -146,7 +146,7 @@ func (b *pushBatch) answerExisting(ctx context.Context, todo []int) (rest []int)
 		if p.Fresh {
 			continue
 		}
-		for k, s := range b.q.Shards.order(p.Topic, p.ID) {
+		for k, s := range b.q.Shards.order(p.Topic, homeOf(p.ID, p.Key)) {
 			// The push script finds it in its home. Replace must know before, since it then goes to no other shard.
 			if k > 0 || s.State() != "active" || p.OnDuplicate == store.Replace {
 				away[s] = append(away[s], i)
@@ -199,7 +199,7 @@ func (b *pushBatch) refuseReplace(i int, missed map[*store.Shard]error) bool {
 	if p.OnDuplicate != store.Replace || p.Fresh {
 		return false
 	}
-	for _, s := range b.q.Shards.order(p.Topic, p.ID) {
+	for _, s := range b.q.Shards.order(p.Topic, homeOf(p.ID, p.Key)) {
 		if err := missed[s]; err != nil {
 			b.results[i] = store.Result{Err: err}
 			return true

@@ -13,7 +13,7 @@ func (q *Queue) recheck(pushes []store.Push, results []store.Result) {
 			maybe = map[*store.Bucket][]store.Push{}
 		}
 		p := &pushes[i]
-		for _, s := range q.Shards.activeFor(p.Topic, p.ID) {
+		for _, s := range q.Shards.activeFor(p.Topic, homeOf(p.ID, p.Key)) {
 			b := s.BucketOf(p.Topic)
 			maybe[b] = append(maybe[b], *p)
 		}

@@ -143,6 +143,11 @@ func (a *heartbeat) compare(ctx context.Context, end journal.Position, c Compari
 	if c.Open { // others may change its jobs meanwhile
 		mode = ReplayLate
 	}
+	if a.opts.Limit != nil { // jobs with keys are stored as their topic's limits say
+		if err := a.opts.Limit(ctx, a.bucket); err != nil {
+			return err
+		}
+	}
 	var report Report
 	highest, err := a.replay(ctx, mode, c, &report)
 	if err != nil {
@@ -150,11 +155,6 @@ func (a *heartbeat) compare(ctx context.Context, end journal.Position, c Compari
 			a.report(a.bucket.Name(), &report, err)
 		}
 		return err
-	}
-	if a.opts.Limit != nil {
-		if err := a.opts.Limit(ctx, a.bucket); err != nil {
-			return err
-		}
 	}
 	opened, err := a.open(ctx, c, highest)
 	if err != nil {

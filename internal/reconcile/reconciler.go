@@ -25,7 +25,7 @@ type ReconcilerOptions struct {
 	Buckets func() []*store.Bucket
 	Changed <-chan struct{} // receives when Buckets may have changed; nil: they never do
 	Queue   Pusher          // for the spool, which is drained when a shard accepts pushes
-	// Limit sets the limits of a bucket's topics before it is opened; nil: nothing has limits.
+	// Limit sets the limits of a bucket's topics before the journal is replayed into it; nil: nothing has limits.
 	Limit func(ctx context.Context, b *store.Bucket) error
 	// Told is called when a bucket of a shard had lost changes, or could not be compared; it may be nil.
 	Reported  func(shard string, r Report, err error)

@@ -106,8 +106,7 @@ func lineOf(op journal.Op, j *store.Job) journal.RequestLine {
 		Op: op, Topic: j.Topic, ID: j.ID, Shard: j.Shard, Revision: j.Revision, DueAt: j.DueAt, CreatedAt: j.CreatedAt,
 		ChangedAt: j.ChangedAt, Priority: j.Priority.String(), Order: j.Order, TTR: j.TTR, MaxAttempts: j.MaxAttempts,
 		ContentType: j.ContentType, Body: j.Body, ExpiresAt: j.ExpiresAt, Headers: j.Headers, Retry: j.Retry,
-		Group: j.Group, Traceparent: j.Traceparent,
-		URL: j.URL, Quota: j.Quota, Schedule: j.Schedule, For: j.For, Awaited: j.Awaited, Via: j.Via,
-		By: j.By,
+		Group: j.Group, Key: j.Key, Traceparent: j.Traceparent, URL: j.URL, Quota: j.Quota, Schedule: j.Schedule,
+		For: j.For, Awaited: j.Awaited, Via: j.Via, By: j.By,
 	}
 }

@@ -67,14 +67,14 @@ func (s *Spool) Keep(pushes []store.Push) ([]store.Job, error) {
 		}
 		jobs[i] = store.Job{Topic: p.Topic, ID: p.ID, State: store.Spooled, Priority: p.Priority, Order: p.Order,
 			TTR: p.TTR, MaxAttempts: p.MaxAttempts, ExpiresAt: expires, Headers: p.Headers, Retry: p.Retry,
-			Group: p.Group, Traceparent: p.Traceparent,
-			URL: p.URL, Quota: p.Quota, Awaited: p.Awaited, CreatedAt: now, DueAt: due}
+			Group: p.Group, Key: p.Key, Traceparent: p.Traceparent, URL: p.URL, Quota: p.Quota, Awaited: p.Awaited,
+			CreatedAt: now, DueAt: due}
 		lines[i] = journal.RequestLine{TS: now, Op: journal.OpSpool, Topic: p.Topic, ID: p.ID, DueAt: asked,
 			Delay:    p.Delay,
 			Priority: p.Priority.String(), Order: p.Order, TTR: p.TTR, MaxAttempts: p.MaxAttempts,
 			ContentType: p.ContentType, Body: p.Body,
-			ExpiresAt: p.ExpiresAt, TTL: p.TTL, Headers: p.Headers, Retry: p.Retry, Group: p.Group, Traceparent: p.Traceparent,
-			URL:   p.URL,
+			ExpiresAt: p.ExpiresAt, TTL: p.TTL, Headers: p.Headers, Retry: p.Retry, Group: p.Group, Key: p.Key,
+			Traceparent: p.Traceparent, URL: p.URL,
 			Quota: p.Quota, Via: p.Via, Awaited: p.Awaited}
 	}
 	if err := s.journal.Durably(lines); err != nil {
@@ -261,7 +261,8 @@ func pushOf(l *journal.RequestLine) store.Push {
 	p := store.Push{
 		Topic: l.Topic, ID: l.ID, Body: l.Body, ContentType: l.ContentType, DueAt: l.DueAt, TTR: l.TTR,
 		MaxAttempts: l.MaxAttempts, Priority: priorityOf(l), Order: l.Order, ExpiresAt: l.ExpiresAt, Headers: l.Headers,
-		Retry: l.Retry, Group: l.Group, Traceparent: l.Traceparent, URL: l.URL, Quota: l.Quota, Awaited: l.Awaited,
+		Retry: l.Retry, Group: l.Group, Key: l.Key, Traceparent: l.Traceparent, URL: l.URL, Quota: l.Quota,
+		Awaited: l.Awaited,
 	}
 	if l.TTL > 0 { // the remaining time, but not 0, which means no limit
 		p.TTL = max(time.Millisecond, time.Until(l.TS.Add(l.TTL)))

@@ -35,7 +35,10 @@ func decodeObject(name string, data []byte, fields []field, validate func() erro
 	if err != nil {
 		return errors.Join(ValidTopicName(name), err)
 	}
-	var errs []error
+	return errors.Join(append(decodeMembers(members, fields), validate())...)
+}
+
+func decodeMembers(members []member, fields []field) (errs []error) {
 	for _, m := range members {
 		i := slices.IndexFunc(fields, func(f field) bool { return f.name == m.name })
 		if i < 0 {
@@ -44,7 +47,7 @@ func decodeObject(name string, data []byte, fields []field, validate func() erro
 		}
 		errs = append(errs, m.decode(fields[i]))
 	}
-	return errors.Join(append(errs, validate())...)
+	return errs
 }
 
 // settable returns the names of the fields that a client may set.
@@ -100,6 +103,7 @@ func (t *Topic) fields() []field {
 		{name: "dialect", into: value(&t.Dialect), kind: aText},
 		{name: "max_in_flight", into: whole(&t.MaxInFlight), kind: aWhole},
 		{name: "rate_limit", into: number(&t.RateLimit), kind: aNumber},
+		{name: perKeyField, into: perKeyInto(&t.PerKey), kind: "kind.per_key"},
 		{name: "expires_after", into: value(&t.ExpiresAfter), kind: aDuration},
 		{name: "on_expiry", into: value(&t.OnExpiry), kind: aText},
 		{name: "durability", into: value(&t.Durability), kind: aText},

@@ -22,9 +22,10 @@ type Topic struct {
 	MaxAttempts  int               `json:"max_attempts"` // 0: no limit, for pull topics only
 	Retry        []Duration        `json:"retry"`        // empty: 1, 3, 5 … minutes
 	RetryIf      string            `json:"retry_if"`
-	Dialect      string            `json:"dialect"`         // form of callbacks, responses and retry_if
-	MaxInFlight  int               `json:"max_in_flight"`   // 0: no limit
-	RateLimit    float64           `json:"rate_limit"`      // callbacks a second; 0: no limit
+	Dialect      string            `json:"dialect"`       // form of callbacks, responses and retry_if
+	MaxInFlight  int               `json:"max_in_flight"` // 0: no limit
+	RateLimit    float64           `json:"rate_limit"`    // callbacks a second; 0: no limit
+	PerKey       *PerKey           `json:"per_key,omitempty"`
 	ExpiresAfter Duration          `json:"expires_after"`   // 0: never
 	OnExpiry     OnExpiry          `json:"on_expiry"`       // what happens to a job that is not delivered in time
 	Durability   Durability        `json:"durability"`      // where a job must be stored before its push is answered

@@ -109,7 +109,8 @@ func (t *Topic) Validate() error {
 		between("delay", t.Delay, 0, maxDelay), between("ttr", t.TTR, MinTTR, t.MaxTTR()),
 		oneOf("priority", t.Priority, "high", "normal", "low"),
 		t.validAttempts(), t.validDelivery(), t.validRetry(),
-		t.validRetryIf(), t.validDialect(), count("max_in_flight", t.MaxInFlight, 0, maxInFlight), t.validRate(),
+		t.validRetryIf(), t.validDialect(), count("max_in_flight", t.MaxInFlight, 0, maxInFlight), validRate("rate_limit", t.RateLimit),
+		t.PerKey.valid(),
 		between("expires_after", t.ExpiresAfter, 0, maxDelay),
 		oneOf("on_expiry", t.OnExpiry, ExpiryDead, ExpiryDrop), t.validEmails(), t.validSecrets(), t.Remember.valid(),
 		t.validShard(), t.validJobURLs(), t.validCloudEvents(),
@@ -363,10 +364,9 @@ func (t *Topic) validDialect() error {
 	return oneOf("dialect", t.Dialect, Dialects...)
 }
 
-func (t *Topic) validRate() error {
-	if math.IsNaN(t.RateLimit) || t.RateLimit < 0 || t.RateLimit > maxRate ||
-		(t.RateLimit > 0 && t.RateLimit < minRate) {
-		return OutOfRange("rate_limit", "field.rate_limit", t.RateLimit, minRate, maxRate)
+func validRate(field string, rate float64) error {
+	if math.IsNaN(rate) || rate < 0 || rate > maxRate || (rate > 0 && rate < minRate) {
+		return OutOfRange(field, "field.rate_limit", rate, minRate, maxRate)
 	}
 	return nil
 }

@@ -49,6 +49,7 @@ func checkConsistency(t *rapid.T, s *store.Shard) {
 	for topic := range topics {
 		c.topic(topic)
 	}
+	c.keyed(keys)
 	for _, key := range keys {
 		c.key(strings.TrimPrefix(key, p), topics)
 	}
@@ -107,6 +108,7 @@ func (c *consistency) topic(topic string) {
 		c.minute(topic, minute)
 	}
 	c.ordered(topic)
+	c.holds("h:", topic, "waiting", nil)
 	settings := c.s.Redis().HMGet(ctx, p+"c:"+topic, "until", "paused", "pull").Val()
 	held := settings[0] != nil || settings[1] != nil || settings[2] != nil
 	for _, priority := range []store.Priority{store.High, store.Normal, store.Low} {
@@ -144,6 +146,34 @@ func (c *consistency) ordered(topic string) {
 	}
 	if s := c.s.Redis().HGet(c.Context(), store.Prefix(0)+"c:"+topic, "order"); n > 0 && s.Val() == "" {
 		c.Fatalf("the settings of %s do not say that its jobs have an order", topic)
+	}
+}
+
+// keyed checks that the sets k of keys have the waiting and running jobs of these keys, and h the held ones.
+func (c *consistency) keyed(keys []string) {
+	in := map[string]float64{}
+	for _, key := range keys {
+		name, ok := strings.CutPrefix(key, store.Prefix(0)+"k:")
+		topic, of, _ := strings.Cut(name, "/")
+		for id, score := range c.members("k:" + name) {
+			job := c.jobs[topic+"/"+id]
+			if !ok || job.PairsForTest()["key"] != of || job.StateForTest() != "waiting" && job.StateForTest() != "running" {
+				c.Fatalf("k:%s has %s, which is %+v", name, id, job)
+			}
+			in[topic+"/"+id] = score
+		}
+	}
+	for name, job := range c.jobs {
+		topic, id, _ := strings.Cut(name, "/")
+		limits := c.s.Redis().HGet(c.Context(), store.Prefix(0)+"c:"+topic, "keyflight").Val() != ""
+		key, lives := job.PairsForTest()["key"], job.StateForTest() == "waiting" || job.StateForTest() == "running"
+		if limits && (in[name] != 0) != (key != "" && lives) {
+			c.Fatalf("%s has the key %q and is %s; k has %v", name, key, job.StateForTest(), in[name])
+		}
+		held := c.s.Redis().ZScore(c.Context(), store.Prefix(0)+"h:"+topic, id).Err() == nil
+		if held != (in[name] > 0) || held && job.StateForTest() == "running" {
+			c.Fatalf("%s, which is %s, is held: %v; k has %v", name, job.StateForTest(), held, in[name])
+		}
 	}
 }
 
@@ -188,7 +218,9 @@ func (c *consistency) key(key string, topics map[string]bool) {
 			c.Fatalf("%s has the attempts of no job", key)
 		}
 		return
-	case "l", "e", "o", "dead", "fin", "m", "z":
+	case "k":
+		topic, _, _ = strings.Cut(of, "/")
+	case "l", "e", "o", "h", "dead", "fin", "m", "z":
 	default:
 		return
 	}

@@ -48,6 +48,8 @@ func (r record) PairsForTest() map[string]string { return r.pairs }
 
 func (r record) PriorityForTest() Priority { return r.priority }
 
+func (r record) RevisionForTest() int64 { return r.revision }
+
 func (r record) StateForTest() string { return r.state }
 
 func (b *takeBatch) ArgsForTest() []any { return b.args }

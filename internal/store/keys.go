@@ -8,11 +8,14 @@ import (
 //
 //	(nothing)        on a Cluster: the slot guard, see guard_slot.lua
 //	j:TOPIC          HASH: id → record, of all jobs of a topic in any state; see record.go
-//	w:PRIORITY:TOPIC ZSET: waiting jobs by the microsecond from which they may be called
+//	w:PRIORITY:TOPIC ZSET: waiting jobs by the microsecond from which they may be called, without those in h
 //	o:TOPIC          ZSET: those of w that have an order of their own: due ones by it, the others by due time (µs)
 //	m:TOPIC          ZSET: minutes (since 1970) that have a list
 //	f:TOPIC:MINUTE   LIST: ids of waiting jobs due in a minute far ahead
 //	z:TOPIC          HASH: minute → how many ids in its list are out of date
+//	h:TOPIC          ZSET: jobs that others of their key hold up, by the microsecond from which they might be called
+//	k:TOPIC/KEY      ZSET: waiting and running jobs of a key by their due time (µs), negative: admitted; see key.lua
+//	kt:TOPIC/KEY     until when a key rests after a call (ms)
 //	l:TOPIC          ZSET: running jobs by the end of their lease (ms)
 //	dead:TOPIC       ZSET: dead jobs by when they died (µs)
 //	e:TOPIC          ZSET: waiting jobs that expire, by when (ms)

@@ -12,7 +12,7 @@ const ListStep = 100
 
 // InnerCursor matches the cursors of the list script.
 var InnerCursor = regexp.MustCompile(
-	`^(|[drux][1-3]:[.0-9e+]{1,24}:[^\n]+|f\d{1,15}:\d{1,9}|o[.0-9e+]{1,24}:[^\n]+)$`,
+	`^(|[drux][1-4]:[.0-9e+]{1,24}:[^\n]+|f\d{1,15}:\d{1,9}|o[.0-9e+]{1,24}:[^\n]+)$`,
 )
 
 // CursorsOf maps a state to the first letters of the list script's inner cursors. A cursor of another state would be

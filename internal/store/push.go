@@ -277,7 +277,7 @@ func (b *Bucket) fresh(p *Push, due, now time.Time) Job {
 	j := Job{
 		Topic: p.Topic, ID: p.ID, Shard: b.shard.name, State: Ready, Priority: p.Priority, Order: p.Order, TTR: p.TTR,
 		MaxAttempts: p.MaxAttempts, CreatedAt: created, DueAt: due, ExpiresAt: p.ExpiresAt, Headers: p.Headers,
-		Retry: p.Retry, Group: p.Group, Traceparent: p.Traceparent, URL: p.URL, Quota: p.Quota,
+		Retry: p.Retry, Group: p.Group, Traceparent: p.Traceparent, URL: p.URL, Key: p.Key, Quota: p.Quota,
 		Schedule: p.Schedule, For: p.For, Awaited: p.Awaited,
 	}
 	if p.TTL > 0 {

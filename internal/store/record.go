@@ -20,6 +20,7 @@ import (
 //
 //	order             its place among the due jobs of its topic: beanstalkd's priority
 //	ttr, max, retry   its own TTR in ms, attempts, and waits between attempts in ms
+//	key               of which the topic calls some at a time, see lua/shared/key.lua
 //	expires           when it expires, in ms
 //	tp                the traceparent of its push
 //	url               its own URL: has no spaces
@@ -128,6 +129,8 @@ func (r *record) into(j *Job) error {
 			j.Group = unescape(value)
 		case "tp":
 			j.Traceparent = value
+		case "key":
+			j.Key = unescape(value)
 		case "url":
 			j.URL = value
 		case "quota":
@@ -184,6 +187,9 @@ func appendPairs(b []byte, p *Push) []byte {
 	}
 	if p.Traceparent != "" {
 		b = append(append(b, " tp="...), p.Traceparent...)
+	}
+	if p.Key != "" {
+		b = append(append(b, " key="...), Escape(p.Key)...)
 	}
 	if p.URL != "" {
 		b = append(append(b, " url="...), p.URL...)
@@ -260,8 +266,8 @@ func (j *Job) Pushed() *Push {
 	return &Push{
 		Topic: j.Topic, ID: j.ID, Body: j.Body, ContentType: j.ContentType, Priority: j.Priority, Order: j.Order,
 		TTR: j.TTR, MaxAttempts: j.MaxAttempts, ExpiresAt: j.ExpiresAt, Headers: j.Headers, Retry: j.Retry,
-		Group: j.Group, Traceparent: j.Traceparent,
-		URL: j.URL, Quota: j.Quota, Schedule: j.Schedule, For: j.For, Awaited: j.Awaited,
+		Group: j.Group, Key: j.Key, Traceparent: j.Traceparent, URL: j.URL, Quota: j.Quota, Schedule: j.Schedule,
+		For: j.For, Awaited: j.Awaited,
 	}
 }
 

@@ -3,6 +3,7 @@ package store
 import (
 	"embed"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -121,8 +122,9 @@ func (c *Script) needsCompared() bool { return c.Guard == GuardCompared || c.Gua
 const with = "-- With: "
 
 // text composes the text of a script: its first line, which must stay the first, the clock, base, the guards, and the
-// files in shared that its second line names. All but the head is one function: Lua searches the variables of a block
-// anew for each function that is made in it and uses one, but has those around it at hand.
+// files in shared that its second line names, up to the period. All but the head is one function: Lua searches the variables of a block
+// anew for each function that is made in it and uses one, but has those around it at hand. What admit.lua does comes at
+// the end, when all of a script's changes are made.
 func (c *Script) text(cluster bool, clock string) string {
 	first, rest, _ := strings.Cut(mustRead(c.files, "lua/"+c.File+".lua"), "\n")
 	if c.RefuseFull {
@@ -137,10 +139,14 @@ func (c *Script) text(cluster bool, clock string) string {
 	if c.Deadline {
 		parts = append(parts, "deadline")
 	}
-	if line, _, _ := strings.Cut(rest, "\n"); strings.HasPrefix(line, with) {
-		parts = append(parts, strings.Split(strings.TrimSuffix(line[len(with):], "."), ", ")...)
+	if line, _, _ := strings.Cut(rest, "."); strings.HasPrefix(line, with) {
+		parts = append(parts, strings.Split(strings.ReplaceAll(line[len(with):], "\n-- ", " "), ", ")...)
 	}
-	return first + "\n" + c.shared(head) + "return (function()\n" + c.shared(parts) + rest + "\nend)()\n"
+	script := "(function()\n" + c.shared(parts) + rest + "\nend)()\n"
+	if !slices.Contains(parts, "admit") {
+		return first + "\n" + c.shared(head) + "return " + script
+	}
+	return first + "\n" + c.shared(head) + "local reply = " + script + "if run.keys then run.admit() end\nreturn reply\n"
 }
 
 // shared returns the text of shared files.

@@ -23,14 +23,23 @@ type TopicConf struct {
 	Drop        bool    // an expired job is removed instead of being dead
 	// Remember is how long finished jobs are remembered, or RememberLast; 0: they are not.
 	Remember  time.Duration
+	Key       KeyConf
 	last, all int  // with RememberLast: how many jobs a shard remembers of the topic, and a bucket of all such topics
 	Gone      bool // it no longer has settings
+}
+
+// KeyConf limits the jobs of each key of a topic, see lua/shared/key.lua. Shards do not divide these limits: all jobs of
+// a key are in one.
+type KeyConf struct {
+	MaxInFlight  int     // 0: keys mean nothing
+	RateLimit    float64 // jobs per second, counted from the end of the job before; 0: no limit
+	SkipRetrying bool    // jobs that wait for a retry do not hold up the others of their key
 }
 
 // appendTo appends the settings as configure.lua reads them.
 func (c *TopicConf) appendTo(args []any) []any {
 	if c.Gone {
-		return append(args, c.Name, "", "", "", "", "", "", "", "", "", "")
+		return append(args, c.Name, "", "", "", "", "", "", "", "", "", "", "", "", "")
 	}
 	flag := func(on bool) string {
 		if on {
@@ -47,7 +56,7 @@ func (c *TopicConf) appendTo(args []any) []any {
 	}
 	return append(args, c.Name, strconv.FormatInt(c.TTR.Milliseconds(), 10), strconv.Itoa(c.MaxAttempts),
 		positive(float64(c.MaxInFlight)), positive(c.RateLimit), flag(c.Paused), flag(c.Pull), flag(c.Drop),
-		remember, keep, all)
+		remember, keep, all, positive(float64(c.Key.MaxInFlight)), positive(c.Key.RateLimit), flag(c.Key.SkipRetrying))
 }
 
 func positive(x float64) string {
@@ -57,7 +66,7 @@ func positive(x float64) string {
 	return strconv.FormatFloat(x, 'g', -1, 64)
 }
 
-const confFields = 11
+const confFields = 14
 
 // share returns a topic's limits for each of n shards. Jobs are spread evenly, so equal shares lose little.
 func (c TopicConf) share(n int) TopicConf {

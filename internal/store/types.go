@@ -50,6 +50,7 @@ type Push struct {
 	Retry       []time.Duration   // waits between attempts, MaxWaits at most; the last repeats. nil: the topic's
 	Group       string            // which can be cancelled together; empty: none
 	Traceparent string            // the trace context of the push, see ParseTraceparent; empty: none
+	Key         string            // of which a topic calls some at a time, see KeyConf; empty: none
 	URL         string            // called instead of the topic's, see registry.Topic.JobURL; empty: the topic's
 	Quota       string            // tokens whose quotas of waiting jobs it counts for, joined with commas; empty: none
 	Schedule    string            // of which it is an occurrence, at For; empty: of none
@@ -87,6 +88,7 @@ type Job struct {
 	Retry       []time.Duration // nil: the topic's
 	Group       string          // empty: none
 	Traceparent string          // of its push; empty: none
+	Key         string          // empty: none
 	URL         string          // empty: the topic's
 	Quota       string          // empty: none
 	Schedule    string          // empty: none

@@ -7,8 +7,8 @@
 -- Returns {now in ms; how many lists were counted; how many jobs are ready; for how many ms the oldest one; how many of
 --         them fell due in each half of that time, or of twice the recent time if that is shorter: the lower number;
 --         how many of the latest were examined; how many of these were pushed recently; a list of pairs: a minute from
---         now, from 1, and how many jobs fall due in it}. A minute may come several times. Jobs in w are counted when
---         no list is skipped.
+--         now, from 1, and how many jobs fall due in it}. A minute may come several times. Jobs in w and h are counted
+--         when no list is skipped.
 -- Keeps   it writes nothing.
 local topic, skip, limit, ahead = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local recent = tonumber(ARGV[5])
@@ -42,8 +42,8 @@ end
 
 local stats = skip == 0 and statsOf(topic) or {0, 0, 0, 0, 0}
 local half = math.min(stats[5], 2 * recent) * 500
-for _, priority in ipairs(skip == 0 and PRIORITIES or {}) do
-  local w = P .. 'w:' .. priority .. ':' .. topic
+for _, set in ipairs(skip == 0 and {'w:high:', 'w:normal:', 'w:low:', 'h:'} or {}) do
+  local w = P .. set .. topic
   young = young + call('ZCOUNT', w, '(' .. text(micros - half), text(DUE))
   older = older + call('ZCOUNT', w, '(' .. text(micros - 2 * half), text(micros - half))
   examine(w)

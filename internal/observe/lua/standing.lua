@@ -3,7 +3,7 @@
 -- Reads what the limits of topics allow, and the place of a waiting job among the due jobs of its topic.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    id of a job of the first topic ('' none), then topics.
--- Returns how many due jobs are taken before the job (-1: no such job waits), then six for each topic: its window,
+-- Returns how many due jobs are taken before the job (-1: no such job waits, -2: others of its key go first), then six for each topic: its window,
 --         failures in a row, until when its breaker is open, in ms (0: it is closed), running jobs, how many it may
 --         have on this shard (0: no limit), when its rate allows the next job, in ms (0: the rate holds none up).
 -- Keeps   it writes nothing.
@@ -12,6 +12,7 @@ local PACED = 1000 -- a dispatcher may be so late for a turn that the rate allow
 local function placeOf(topic, id)
   local job = find(topic, id)
   if not job or job.state ~= 'waiting' then return -1 end
+  if call('ZSCORE', P .. 'h:' .. topic, id) then return -2 end
   if get(job, 'order') then return call('ZRANK', P .. 'o:' .. topic, seat(id)) or 0 end
   return call('ZRANK', P .. 'w:' .. job.priority .. ':' .. topic, id) or 0
 end

@@ -29,6 +29,7 @@ const (
 	RateLimit   Reason = "rate_limit"    // the topic has made as many calls as it may
 	Window      Reason = "window"        // the endpoint has as many calls in flight as it could answer lately
 	NoWorker    Reason = "no_worker"     // no worker waits for jobs of the pull topic
+	Key         Reason = "key"           // others of its key run or come first
 	Behind      Reason = "behind"        // other due jobs are taken first
 	Next        Reason = "next"          // nothing: it is the next of its topic
 )
@@ -77,6 +78,9 @@ func Of(f Facts) []Wait {
 	}
 	if f.Topic != nil && f.Standing != nil {
 		list = append(list, limited(f)...)
+		if f.Standing.Held {
+			list = append(list, Wait{Reason: Key})
+		}
 		if f.Standing.Before > 0 {
 			list = append(list, Wait{Reason: Behind, Jobs: f.Standing.Before})
 		}

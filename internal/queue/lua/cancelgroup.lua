@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- With: record, topic, totals, order, wait, group, quota, occurrence, remove.
+-- With: record, topic, totals, order, key, wait, group, quota, occurrence, remove, admit.
 -- Deletes the waiting and dead jobs of a group that belong to some topics, a step at a time. Running ones go on; one
 -- that fails is deleted then, see settle.lua.
 -- KEYS[1] the bucket's prefix.

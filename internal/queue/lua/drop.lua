@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- With: record, topic, totals, order, wait, group, quota, occurrence, remove.
+-- With: record, topic, totals, order, key, wait, group, quota, occurrence, remove, admit.
 -- Deletes the jobs of a topic in every state, a step at a time.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    topic, cursor ('0' in the first step), about how many jobs, revision of the first step ('0' in the first

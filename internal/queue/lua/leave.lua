@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- With: record, topic, totals, order, wait, group, quota, occurrence, remove.
+-- With: record, topic, totals, order, key, wait, group, quota, occurrence, remove, admit.
 -- Removes jobs that another shard has now, if they are still as they were read.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    three for each job: topic, id, revision as it was read.

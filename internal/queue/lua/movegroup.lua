@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- With: record, topic, totals, order, wait, group, quota, occurrence, remove, describe.
+-- With: record, topic, totals, order, key, wait, group, quota, occurrence, remove, admit, describe.
 -- Gives the waiting jobs of a group that belong to some topics another due time, a step at a time.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    group, topic patterns, cursor ('0' in the first step), about how many jobs, due time ('+ms' from now, 'ms',

@@ -1,5 +1,5 @@
 #!lua
--- With: record, topic, totals, order, wait, group, quota, occurrence, remove, dead, copy.
+-- With: record, topic, totals, order, key, wait, group, quota, occurrence, remove, admit, dead, copy.
 -- Stores jobs from another shard as they were there.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    six for each job: topic; id; record; body if that has a key of its own, else ''; when it died, in ms, or '';

@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- With: server, record, topic, totals, order, wait, group, quota, occurrence, remove, dead, finished, copy, lines, cursors.
+-- With: server, record, topic, totals, order, key, wait, group, quota, occurrence, remove, admit, dead, finished,
+-- copy, lines, cursors.
 -- Applies lines of a journal to the bucket: of all changes of a job the one with the highest revision decides, in
 -- whatever order and from however many hosts their lines come.
 -- KEYS[1] the bucket's prefix.

@@ -1,5 +1,5 @@
 #!lua
--- With: record, topic, totals, order, wait, group, quota, occurrence, remove, dead, describe.
+-- With: record, topic, totals, order, key, wait, group, quota, occurrence, remove, admit, dead, describe.
 -- Changes a waiting job, or makes a job due now.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    topic, id, allowed etags (see matches), 'change' or 'run', then for a change: due time ('' unchanged, '+ms'

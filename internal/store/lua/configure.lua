@@ -6,7 +6,8 @@
 --         its own.
 -- Returns nothing.
 -- Keeps   a topic whose settings changed has an event now: wake.lua gives it its turn, or tells its workers, if it may.
-local SETTINGS = {'ttr', 'max', 'flight', 'rate', 'paused', 'pull', 'drop', 'remember', 'keep', 'all'}
+local SETTINGS = {'ttr', 'max', 'flight', 'rate', 'paused', 'pull', 'drop', 'remember', 'keep', 'all', 'keyflight',
+  'keyrate', 'keyskip'}
 
 -- The topics that have settings by a name: the topic, or those of the namespace that have jobs or waiting workers.
 local function namedBy(name)

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- With: record, topic, totals, order, wait, group, quota, occurrence, remove, dead, describe.
+-- With: record, topic, totals, order, key, wait, group, quota, occurrence, remove, admit, dead, describe.
 -- Redrives dead jobs, with attempts 0 and due now, or deletes them.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    topic, 'retry' or 'delete', limit (of the oldest; 0 with ids), attempts ('' unchanged) and time to live in ms

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- With: record, topic, totals, order, wait, group, quota, occurrence, remove, describe.
+-- With: record, topic, totals, order, key, wait, group, quota, occurrence, remove, admit, describe.
 -- Deletes a job.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    topic, id, allowed etags (see matches).

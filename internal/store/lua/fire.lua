@@ -1,5 +1,5 @@
 #!lua
--- With: record, topic, totals, order, wait, group, quota, occurrence, remove, describe, store.
+-- With: record, topic, totals, order, key, wait, group, quota, occurrence, remove, admit, describe, store.
 -- Pushes the occurrences of schedules that have come, if nobody has yet.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    how many jobs and schedules together; then for each schedule: name, topic, revision of its definition, cursor

@@ -86,7 +86,7 @@ local function finished()
   if #found < 2 * STEP then out[2] = '' end
 end
 
-local w = {P .. 'w:high:' .. topic, P .. 'w:normal:' .. topic, P .. 'w:low:' .. topic}
+local w = {P .. 'w:high:' .. topic, P .. 'w:normal:' .. topic, P .. 'w:low:' .. topic, P .. 'h:' .. topic}
 if state == 'done' then
   finished()
 elseif cursor == 'last' then

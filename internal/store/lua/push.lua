@@ -1,5 +1,5 @@
 #!lua
--- With: record, topic, totals, order, wait, group, quota, occurrence, remove, describe, store.
+-- With: record, topic, totals, order, key, wait, group, quota, occurrence, remove, admit, describe, store.
 -- Stores jobs.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    how many jobs; then runs of jobs of one topic: the topic, how many, then seven for each job, see store.lua.

@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- With: record, topic, totals, order, wait, group, quota, occurrence, remove, dead, gate, lease, again, pattern.
+-- With: record, topic, totals, order, key, wait, group, quota, occurrence, remove, admit, dead, gate, lease, again,
+-- pattern.
 -- Leases due jobs to a dispatcher, in the order of the pattern of priorities, round robin over the topics of each.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    dispatcher; token; how many; pattern; most of one topic; cap of a lease and grace after it, in ms; '1' when

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- With: record, topic, totals, order, wait, group, quota, occurrence, remove, dead, gate, lease.
+-- With: record, topic, totals, order, key, wait, group, quota, occurrence, remove, admit, dead, gate, lease.
 -- Leases the first due job of all topics whose limits allow one: by due time, priority and push, and not in turns as
 -- reserve.lua does. For installations whose clock stands; see standing.go.
 -- KEYS[1] the bucket's prefix.

@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- With: record, topic, totals, order, wait, group, quota, occurrence, remove, dead, describe, finished, accept, flow, verbs.
+-- With: record, topic, totals, order, key, wait, group, quota, occurrence, remove, admit, dead, describe, finished,
+-- accept, flow, verbs.
 -- Ends or extends leases, and does the same with jobs that are named by their ids.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    how many jobs; then runs of jobs of one topic: the topic, how many, then ten for each job: id; token of its

@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- With: record, topic, totals, order, wait, group, quota, occurrence, remove, dead, gate, lease, again, pattern, serve.
+-- With: record, topic, totals, order, key, wait, group, quota, occurrence, remove, admit, dead, gate, lease, again,
+-- pattern, serve.
 -- Leases due jobs of pull topics to workers, and stores which topics workers go on waiting for.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    name under which the answer can be repeated; token of the call; '1' to repeat it (then no job is taken);

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- With: record, topic, totals, order, wait, group, quota, occurrence, remove, dead, gate, lease.
+-- With: record, topic, totals, order, key, wait, group, quota, occurrence, remove, admit, dead, gate, lease.
 -- Leases a job that is named by its id to a worker: a waiting or dead one, whatever its topic's limits are.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    topic, id, token of the lease.
@@ -12,6 +12,7 @@ if not job or job.state ~= 'waiting' and job.state ~= 'dead' then return run.out
 takeOut(topic, id, job)
 if job.state == 'dead' then redrive(topic, id, job) end
 write(topic, id, job)
+intrude(topic, id, job)
 begin(token)
 run.leases = {number = 1, token = token, ends = function(ttr) return now + ttr end}
 local _, ends = lease(topic, nil, {id})

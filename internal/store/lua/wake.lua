@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- With: record, topic, totals, order, wait, group, quota, occurrence, remove, finished.
+-- With: record, topic, totals, order, key, wait, group, quota, occurrence, remove, admit, finished.
 -- Gives topics with due jobs their turns, opens the lists of minutes that are near, forgets finished jobs, and lists
 -- leases and waiting jobs that have expired, for settle.lua.
 -- KEYS[1] the bucket's prefix.

@@ -7,6 +7,7 @@ run.delivered, run.kept, run.gone = {}, {}, {}
 local function accept(topic, id, job, line, result)
   run.delivered[#run.delivered + 1] = id
   set(job, 'token', nil)
+  if job.more ~= '' then leaveKey(topic, id, job) end
   noteOccurrence(topic, id, job, 'done')
   local awaited = get(job, 'await')
   if not awaited and (line == '' or not remembers(topic)) then

@@ -11,6 +11,7 @@ local function text(n) return string.format('%d', n) end -- '..' would write lar
 --   before                 while hosts are absent, the revision up to which their journals may have changes, else ''
 --                          (the guards)
 --   topics                 settings and limits of topics that were read, see topic.lua
+--   keys, admit            keys whose jobs changed, and the function that admits their next jobs (key.lua, admit.lua)
 --   soonest, offered       the next event of all topics; how many turns were given (wait.lua)
 --   known, lists           events of topics that next has; lists of minutes that exist (wait.lua)
 --   closed                 who closed groups, see group.lua

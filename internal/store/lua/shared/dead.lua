@@ -24,6 +24,7 @@ end
 
 -- Ends a waiting job that is in no set and has expired. Returns what it is now.
 local function expire(topic, id, job, reason)
+  leaveKey(topic, id, job)
   if settings(topic).drop then
     clear(topic, id, job)
     erase(topic, id)
@@ -39,6 +40,7 @@ end
 -- A damaged record becomes the body of a dead job, so that people see it, unless the body has a key of its own.
 local function setAside(topic, id, record)
   local more = ' reason=corrupt'
+  leaveDamaged(topic, id, record)
   if call('EXISTS', P .. 'b:' .. topic .. '/' .. id) == 1 then more = more .. ' long=1' end
   if call('EXISTS', P .. 'a:' .. topic .. '/' .. id) == 1 then more = more .. ' tried=1' end
   call('HSET', P .. 'j:' .. topic, id, string.format('dead normal %d %d 0 0%s\n', now, now, more) .. record)

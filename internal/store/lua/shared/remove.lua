@@ -21,6 +21,7 @@ end
 
 local function takeOut(topic, id, job)
   if job.state == 'running' then
+    if job.more ~= '' then leaveKey(topic, id, job) end
     call('ZREM', P .. 'l:' .. topic, id)
     set(job, 'token', nil)
   elseif job.state == 'dead' then
@@ -31,7 +32,8 @@ local function takeOut(topic, id, job)
   else
     if get(job, 'expires') then call('ZREM', P .. 'e:' .. topic, id) end
     if get(job, 'order') then leaveOrder(topic, id) end
-    if call('ZREM', P .. 'w:' .. job.priority .. ':' .. topic, id) == 0 then stale(topic, nextOf(job)) end
+    local keyed = job.more ~= '' and leaveKey(topic, id, job)
+    if call('ZREM', P .. 'w:' .. job.priority .. ':' .. topic, id) == 0 and not keyed then stale(topic, nextOf(job)) end
   end
 end
 
@@ -59,6 +61,7 @@ end
 
 -- Removes a damaged record, from which nobody can tell where its job is.
 local function discard(topic, id)
+  leaveDamaged(topic, id, call('HGET', P .. 'j:' .. topic, id) or '')
   for _, index in ipairs({'w:high:', 'w:normal:', 'w:low:', 'e:', 'l:', 'dead:'}) do
     call('ZREM', P .. index .. topic, id)
   end

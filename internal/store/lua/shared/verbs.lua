@@ -16,7 +16,7 @@ local function delay(topic, id, job, ms)
   write(topic, id, job)
   local at = nextOf(job)
   local first = not ms and head(P .. 'w:' .. job.priority .. ':' .. topic)
-  file(topic, id, job, ms and micros + 1000 * ms or math.min(1000 * at, (first or math.huge) - 1))
+  file(topic, id, job, ms and micros + 1000 * ms or math.min(1000 * at, (first or math.huge) - 1), true)
   return 'waiting', at
 end
 

@@ -87,16 +87,22 @@ local function list(topic, id, due)
   return run.lists[key] and call('RPUSH', key, id)
 end
 
--- Adds a waiting job to w by the microsecond from which it may be called, or to the list of its minute.
-local function file(topic, id, job, at)
+-- Adds a waiting job to w by the microsecond from which it may be called.
+local function enqueue(topic, id, job, at)
+  call('ZADD', P .. 'w:' .. job.priority .. ':' .. topic, text(at), id)
+  local soon = at <= micros + 1000 -- jobs of one push are a microsecond apart, and may be due in the next millisecond
+  if order(topic, id, job, at) and at > DUE or not soon then event(topic, turnOf(at)) end
+  if soon then offer(topic, job.priority) end
+end
+
+-- Makes a job wait, perhaps again after a call, until a microsecond: in its key, the list of its minute, or w.
+local function file(topic, id, job, at, again)
   local due, expires = math.floor(at / 1000), get(job, 'expires')
   if expires then
     call('ZADD', P .. 'e:' .. topic, expires, id)
     event(topic, tonumber(expires))
   end
+  if job.more ~= '' and hold(topic, id, job, at, again) then return end
   if due > now and list(topic, id, due) then return end
-  call('ZADD', P .. 'w:' .. job.priority .. ':' .. topic, text(at), id)
-  local soon = at <= micros + 1000 -- jobs of one push are a microsecond apart, and may be due in the next millisecond
-  if order(topic, id, job, at) and at > DUE or not soon then event(topic, turnOf(at)) end
-  if soon then offer(topic, job.priority) end
+  enqueue(topic, id, job, at)
 end

@@ -259,6 +259,11 @@ public final class Wakecall {
             return set("on_timeout", what);
         }
 
+        /** A topic with {@code per_key} calls the jobs of a key one at a time. */
+        public Push key(String name) {
+            return set("key", name);
+        }
+
         /** All jobs of a group can be cancelled at once: {@link Wakecall#cancelGroup}. */
         public Push group(String name) {
             return set("group", name);
