@@ -57,8 +57,8 @@ type Push struct {
 	Traceparent string            // W3C trace context of the caller's span; empty: none
 	Key         string            // a topic with PerKey calls the jobs of a key one at a time; as an ID, or empty: none
 	URL         string            // called instead of the topic's CallbackURL, if its JobURLs allow it
-	// Wait makes Push return when the job has ended, at the latest after this time, up to a minute: State is Done or Dead
-	// then. It needs the right to read, too. Not in a batch.
+	// Wait makes Push return when the job has ended, at the latest after this time, up to a minute: State is Done or
+	// Dead then. It needs the right to read, too. Not in a batch.
 	Wait            time.Duration
 	DeleteOnTimeout bool // delete the job when Wait is over, unless it runs
 }
@@ -100,7 +100,7 @@ type Job struct {
 	// answered, see Response; Truncated: only the beginning of it
 	Result    json.RawMessage `json:"result,omitempty"`
 	Truncated bool            `json:"truncated,omitempty"`
-	// of a push that waited: the error of a dead job's last attempt; and whether the job was deleted, by DeleteOnTimeout
+	// of a push that waited: the error of a dead job's last attempt; and whether DeleteOnTimeout deleted the job
 	Error   string    `json:"error,omitempty"`
 	Deleted bool      `json:"deleted,omitempty"`
 	History []Attempt `json:"history,omitempty"` // the last 20 attempts, oldest first
@@ -134,8 +134,8 @@ type Attempt struct {
 
 // Wait is a reason why a job is not being called. Which fields are set depends on the reason.
 type Wait struct {
-	// Reason is shard_down, paused, offline, locked, not_due, retry, breaker_open, max_in_flight, rate_limit, window, key,
-	// no_worker, behind, or next if nothing holds it up.
+	// Reason is shard_down, paused, offline, locked, not_due, retry, breaker_open, max_in_flight, rate_limit, window,
+	// key, no_worker, behind, or next if nothing holds it up.
 	Reason   string     `json:"reason"`
 	Until    *time.Time `json:"until,omitempty"` // when the next call may be made
 	By       string     `json:"by,omitempty"`    // who paused the topic

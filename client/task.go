@@ -11,7 +11,7 @@ import (
 // TaskFilter selects the jobs of a task. Topic is required. Zero fields select any.
 type TaskFilter struct {
 	Topic     string     `json:"topic"`               // a name, or a pattern such as shop.*
-	State     string     `json:"state,omitempty"`     // delayed, ready or dead; empty: of run and retry, the one they need
+	State     string     `json:"state,omitempty"`     // delayed, ready or dead; empty: what run or retry need
 	IDPrefix  string     `json:"id_prefix,omitempty"` // the id begins with it
 	Error     string     `json:"error,omitempty"`     // the last error contains it
 	Status    int        `json:"status,omitempty"`    // of the last answer
@@ -85,7 +85,8 @@ func (c *Client) StartTask(ctx context.Context, t TaskStart) (*Task, error) {
 	if key == "" {
 		key = rand.Text()
 	}
-	return get[Task](ctx, c, request{method: http.MethodPost, path: "/v1/tasks", body: body, repeatable: true, key: key})
+	r := request{method: http.MethodPost, path: "/v1/tasks", body: body, repeatable: true, key: key}
+	return get[Task](ctx, c, r)
 }
 
 // Task reads a task. ErrNotFound: it does not exist, or is of topics that the token may not manage and read.

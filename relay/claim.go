@@ -125,20 +125,20 @@ func (t *Table) anything(ctx context.Context) (found bool, err error) {
 // up. This is for speed: without it, the rows behind one that is set aside would be read before those of other keys.
 // What counts is before, which reads what was committed when the rows are locked.
 func (t *Table) candidates(ctx context.Context, tx *sql.Tx, by rules) (seqs []int64, err error) {
-	clause := ""
+	var clause strings.Builder
 	for _, column := range []string{"ordered_by", "job"} {
 		// For each row, this reads an index by key. With IN (…), MariaDB would read all rows of a key, and with
 		// next_attempt_at in place of claimed_until, SQLite all claimed rows.
 		same := " AND NOT EXISTS (SELECT 1 FROM @table e WHERE e." + column + " = c." + column + " AND e.state = "
-		clause += same + "'claimed' AND e.claimed_until > @now)" + same + "'retrying' AND e.seq < c.seq)"
+		clause.WriteString(same + "'claimed' AND e.claimed_until > @now)" + same + "'retrying' AND e.seq < c.seq)")
 		if !by.skip {
-			clause += same + "'refused' AND e.seq < c.seq)"
+			clause.WriteString(same + "'refused' AND e.seq < c.seq)")
 		}
 	}
 	bytes := int64(bytesOfClaim)
 	for _, due := range []string{again, first} {
-		rows, err := tx.QueryContext(ctx, t.sql("SELECT c.seq, COALESCE(LENGTH(c.body), 0) FROM @table c WHERE "+due+clause+
-			" ORDER BY c.seq LIMIT ?"+t.dialect.skip), by.rows-len(seqs))
+		rows, err := tx.QueryContext(ctx, t.sql("SELECT c.seq, COALESCE(LENGTH(c.body), 0) FROM @table c WHERE "+
+			due+clause.String()+" ORDER BY c.seq LIMIT ?"+t.dialect.skip), by.rows-len(seqs))
 		if err := scanEach(rows, err, func(scan scanner) error {
 			var seq, size int64
 			err := scan(&seq, &size)

@@ -53,8 +53,8 @@ func (t *Table) settle(ctx context.Context, id string, outcomes []outcome) error
 			case waiting:
 				statement = "UPDATE @table SET " + free
 			default:
-				statement = "UPDATE @table SET state = ?, claimed_by = '', claimed_until = 0, attempts = attempts + ?, " +
-					"next_attempt_at = @now + ?, last_error = ?"
+				statement = "UPDATE @table SET state = ?, claimed_by = '', claimed_until = 0, " +
+					"attempts = attempts + ?, next_attempt_at = @now + ?, last_error = ?"
 				args = append(args, how.state, how.refusals, how.pause.Milliseconds(), clip(how.err))
 			}
 			statement += " WHERE seq IN (@seqs) AND claimed_by = ?"

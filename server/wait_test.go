@@ -150,11 +150,11 @@ func TestAWaitEndsWithItsClient(t *testing.T) {
 	a, hub := newWaitingAPI(t, 0)
 	ctx, cancel := context.WithCancel(t.Context())
 	body := strings.NewReader(`{"id":"1","body":1,"wait":"60s"}`)
-	req, _ := http.NewRequestWithContext(ctx, "POST", a.url+orders, body)
+	req, _ := http.NewRequestWithContext(ctx, http.MethodPost, a.url+orders, body)
 	req.Header.Set("Authorization", "Bearer "+a.token)
 	left := make(chan error, 1)
 	go func() {
-		_, err := a.client.Do(req) //nolint:bodyclose // it fails
+		_, err := a.client.Do(req)
 		left <- err
 	}()
 	wait.For(t, "it waits", func() bool { return hub.Open() == 1 })

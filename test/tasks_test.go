@@ -3,6 +3,7 @@ package test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"testing"
 	"time"
@@ -170,9 +171,7 @@ func TestTasks(t *testing.T) {
 	})
 	retry := func(more M) M {
 		ask := M{"action": "retry", "filter": M{"topic": topic}}
-		for k, v := range more {
-			ask[k] = v
-		}
+		maps.Copy(ask, more)
 		return ask
 	}
 	dry := i.waitTask(t, startTask(t, i.API, "", retry(M{"dry_run": true}), http.StatusCreated).ID, "done")

@@ -39,7 +39,8 @@ type topicFormData struct {
 // advanced are the fields that few topics need, by the card of the form that has them.
 var advanced = map[string][]string{
 	"what": {"method", "content_type", "job_urls", "cloudevents", "headers"},
-	"when": {"priority", "expires_after", "on_expiry", "remember", "durability", "shard", "dialect", "retry_if", "per_key"},
+	"when": {"priority", "expires_after", "on_expiry", "remember", "durability", "shard", "dialect", "retry_if",
+		"per_key"},
 }
 
 // Open reports whether the advanced fields of a card are shown at first: one differs from its default, has an error, or

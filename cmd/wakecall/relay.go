@@ -191,8 +191,8 @@ func (p *program) checkRelayTopics(cfg *conf.Config, f relayFlags) error {
 	token := cmp.Or(p.token, conf.Getenv(p.env, "WAKECALL_TOKEN"), own)
 	if err == nil && token == own {
 		return usagef("--topics is required with the token of %s, which has all rights: whoever can insert a row "+
-			"could touch every topic. Set --topics 'shop.*', or '*' for all; or create a token with `wakecall token create "+
-			"relay --rights push --topics 'shop.*'` and set --token-file", setup.TokenFile(cfg))
+			"could touch every topic. Set --topics 'shop.*', or '*' for all; or create a token with `wakecall token "+
+			"create relay --rights push --topics 'shop.*'` and set --token-file", setup.TokenFile(cfg))
 	}
 	return nil
 }

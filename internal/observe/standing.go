@@ -39,8 +39,8 @@ func (q Figures) Standing(ctx context.Context, j *store.Job) (st Standing, ok bo
 	}
 	n := store.Ints(v)
 	return Standing{
-		Before: max(n[0], 0), Held: n[0] == held, Window: n[1], Failures: n[2], BreakerOpen: unlessZero(n[3]), Running: n[4], MaxInFlight: n[5],
-		Paced: unlessZero(n[6]),
+		Before: max(n[0], 0), Held: n[0] == held, Window: n[1], Failures: n[2],
+		BreakerOpen: unlessZero(n[3]), Running: n[4], MaxInFlight: n[5], Paced: unlessZero(n[6]),
 	}, n[0] != gone, nil
 }
 

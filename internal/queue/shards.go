@@ -188,8 +188,8 @@ func (s *Shards) activeFor(topic, id string) []*store.Shard {
 	return s.ranked(*s.active.Load(), topic, id)
 }
 
-// homeOf returns what decides, with the topic, where the home of a job is: its key, so that one shard counts the calls of
-// the key, else its id.
+// homeOf returns what decides, with the topic, where the home of a job is: its key, so that one shard counts the calls
+// of the key, else its id.
 func homeOf(id, key string) string { return cmp.Or(key, id) }
 
 // order lists the shards that may have a job: active ones as in activeFor, then the others.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"sync"
 	"testing"
 	"time"
@@ -36,9 +37,7 @@ func (c *counts) Draw(
 
 func (c *counts) Waiting(context.Context) map[uint64]int64 {
 	sum := map[uint64]int64{}
-	for token, n := range c.jobs {
-		sum[token] = n
-	}
+	maps.Copy(sum, c.jobs)
 	return sum
 }
 

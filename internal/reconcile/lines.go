@@ -154,7 +154,8 @@ func entryOf(l *line) Entry {
 			Topic: r.Topic, ID: r.ID, Body: r.Body, ContentType: r.ContentType, Priority: priorityOf(r), Order: r.Order,
 			TTR: r.TTR, MaxAttempts: r.MaxAttempts, CreatedAt: r.CreatedAt, DueAt: r.DueAt,
 			ExpiresAt: r.ExpiresAt, Headers: r.Headers, Retry: r.Retry, Group: r.Group, Key: r.Key,
-			Traceparent: r.Traceparent, URL: r.URL, Quota: r.Quota, Schedule: r.Schedule, For: r.For, Awaited: r.Awaited,
+			Traceparent: r.Traceparent, URL: r.URL, Quota: r.Quota, Schedule: r.Schedule, For: r.For,
+			Awaited: r.Awaited,
 		}
 	case l.ofGroup():
 		e.Job = store.Job{Topic: l.request.Topics, Group: l.request.Group, DueAt: l.request.DueAt}

@@ -122,9 +122,9 @@ func (c *Script) needsCompared() bool { return c.Guard == GuardCompared || c.Gua
 const with = "-- With: "
 
 // text composes the text of a script: its first line, which must stay the first, the clock, base, the guards, and the
-// files in shared that its second line names, up to the period. All but the head is one function: Lua searches the variables of a block
-// anew for each function that is made in it and uses one, but has those around it at hand. What admit.lua does comes at
-// the end, when all of a script's changes are made.
+// files in shared that its second line names, up to the period. All but the head is one function: Lua searches the
+// variables of a block anew for each function that is made in it and uses one, but has those around it at hand. What
+// admit.lua does comes at the end, when all of a script's changes are made.
 func (c *Script) text(cluster bool, clock string) string {
 	first, rest, _ := strings.Cut(mustRead(c.files, "lua/"+c.File+".lua"), "\n")
 	if c.RefuseFull {
@@ -146,7 +146,8 @@ func (c *Script) text(cluster bool, clock string) string {
 	if !slices.Contains(parts, "admit") {
 		return first + "\n" + c.shared(head) + "return " + script
 	}
-	return first + "\n" + c.shared(head) + "local reply = " + script + "if run.keys then run.admit() end\nreturn reply\n"
+	return first + "\n" + c.shared(head) + "local reply = " + script +
+		"if run.keys then run.admit() end\nreturn reply\n"
 }
 
 // shared returns the text of shared files.

@@ -28,8 +28,8 @@ type TopicConf struct {
 	Gone      bool // it no longer has settings
 }
 
-// KeyConf limits the jobs of each key of a topic, see lua/shared/key.lua. Shards do not divide these limits: all jobs of
-// a key are in one.
+// KeyConf limits the jobs of each key of a topic, see lua/shared/key.lua. Shards do not divide these limits: all jobs
+// of a key are in one.
 type KeyConf struct {
 	MaxInFlight  int     // 0: keys mean nothing
 	RateLimit    float64 // jobs per second, counted from the end of the job before; 0: no limit

@@ -1,4 +1,5 @@
--- Admits the next jobs of keys, see key.lua: those with the lowest due time, and of equal ones with the lowest revision.
+-- Admits the next jobs of keys, see key.lua: those with the lowest due time, and of equal ones with the lowest
+-- revision.
 local TIES, STEP = 100, 100 -- jobs of a key that are compared, and that are admitted in one run, at most
 local LIVES = {waiting = true, running = true}
 
