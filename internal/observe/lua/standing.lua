@@ -4,9 +4,9 @@
 -- KEYS[1] the bucket's prefix.
 -- ARGV    id of a job of the first topic ('' none), then topics.
 -- Returns how many due jobs are taken before the job (-1: no such job waits, -2: others of its key go first), then six
---         for each topic: its window, failures in a row, until when its breaker is open, in ms (0: it is closed), running jobs,
---         how many it may
---         have on this shard (0: no limit), when its rate allows the next job, in ms (0: the rate holds none up).
+--         for each topic: its window, failures in a row, until when its breaker is open, in ms (0: it is closed),
+--         running jobs, how many it may have on this shard (0: no limit), when its rate allows the next job, in ms (0:
+--         the rate holds none up).
 -- Keeps   it writes nothing.
 local PACED = 1000 -- a dispatcher may be so late for a turn that the rate allows
 
