@@ -39,7 +39,7 @@ func TestRecipes(t *testing.T) {
 	refund := `42 {"refund":42}`
 	wants := []string{
 		"", "", "", "", "", "", `42-1 {"order":42}`, "", "", strings.Join([]string{refund, refund, refund}, "; "), "",
-		`page-7 {"version":2}`, "", "",
+		`page-7 {"version":2}`, "", "", "", "7-1 1; 7-2 2",
 	}
 	commands := fences(text, "sh")
 	if len(commands) != len(wants) {
