@@ -28,7 +28,7 @@ func TestCommandsOfSomebodyOnCall(t *testing.T) {
 		"GET /v1/topics/demo/stats": {200, `{"ready":2,"oldest_ready_ms":1500}`},
 		"GET /v1/topics/slow/stats": {200, `{"ready":1,"oldest_ready_ms":9000}`},
 	}
-	f.topics["demo"] = map[string]any{"name": "demo", "state": "active", "ttr": "10s", "per_key": "kept"}
+	f.topics["demo"] = map[string]any{"name": "demo", "state": "active", "ttr": "10s", "other_field": "kept"}
 	f.topics["slow"] = map[string]any{"name": "slow", "state": "active"}
 	const patch, put = "PATCH /v1/topics/demo/jobs/abc ", "PUT /v1/topics/demo "
 	for _, c := range []struct{ line, says, sent string }{
@@ -46,7 +46,7 @@ func TestCommandsOfSomebodyOnCall(t *testing.T) {
 		{"dead retry shop.close --limit 7 --status 503 --until 10m", "2 dead jobs",
 			`POST /v1/topics/shop.close/dead/retry {"limit":7,"filter":{"status":503,"until":"2026-01-02T02:54:05Z"}}`},
 		{"dead retry shop.close --limit 7", "2 dead jobs", `POST /v1/topics/shop.close/dead/retry {"limit":7}`},
-		{"topic pause demo", "topic demo is paused", put + `{"name":"demo","per_key":"kept","state":"paused","ttr":"10s"}`},
+		{"topic pause demo", "topic demo is paused", put + `{"name":"demo","other_field":"kept","state":"paused","ttr":"10s"}`},
 		{"topic pause demo --reason stock", "topic demo is paused", "PUT /v1/topics/demo?reason=stock {"},
 		{"topic resume demo", "topic demo is active", put},
 		{"top --rounds 1 --rows 1", "slow", ""},
