@@ -20,6 +20,7 @@ import (
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
 	"github.com/wakecall/wakecall/conf/address"
+	"github.com/wakecall/wakecall/internal/log/printable"
 	"github.com/wakecall/wakecall/internal/registry/database"
 	"github.com/wakecall/wakecall/relay/ddl"
 )
@@ -186,8 +187,8 @@ func (t *Table) explain(err error) error {
 	case err == nil:
 		return nil
 	case noTable.MatchString(err.Error()):
-		return fmt.Errorf("no table %s in %s: create it with the output of `wakecall relay ddl %s --table %[1]s`",
-			t.name, t.dsn, t.dialect.name)
+		return fmt.Errorf("no table %s in %s: create it with the output of `%s --table %s`", t.name, t.dsn,
+			printable.Command("wakecall relay ddl", t.dialect.name), printable.Word(t.name))
 	}
 	return fmt.Errorf("%s: %w", t, err)
 }

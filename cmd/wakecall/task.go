@@ -77,7 +77,8 @@ func (p *program) taskStartCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return p.say(task, "task %s has started; `wakecall task show %s` tells its progress", task.ID, task.ID)
+		return p.say(task, "task %s has started; `%s` tells its progress", task.ID,
+			printable.Command("wakecall task show", task.ID))
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return withKey(start(cmd, args), made) }
 	return p.addClientFlags(cmd)
