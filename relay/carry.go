@@ -68,10 +68,10 @@ type tally struct {
 
 // note counts what became of a row, and logs it when it is set aside.
 func (r *Relay) note(t *tally, o *outcome) {
-	switch {
-	case o.result == resultNotCalled:
+	switch o.result {
+	case resultNotCalled:
 		return
-	case o.result == resultUnavailable:
+	case resultUnavailable:
 		t.unavailable = cmp.Or(t.unavailable, o.change.err)
 	default:
 		t.answered = true

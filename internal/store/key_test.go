@@ -48,14 +48,6 @@ func past(base time.Time, ms int) func(*store.Push) {
 	return func(p *store.Push) { p.DueAt = base.Add(-time.Duration(ms) * time.Millisecond) }
 }
 
-func with(more ...func(*store.Push)) func(*store.Push) {
-	return func(p *store.Push) {
-		for _, m := range more {
-			m(p)
-		}
-	}
-}
-
 // TestOneJobOfAKeyRunsAtATime, the first by due time, then by push, whatever its priority; other keys go on.
 func TestOneJobOfAKeyRunsAtATime(t *testing.T) {
 	f := newFixture(t)
