@@ -54,6 +54,7 @@ func (s stopping) Run() int {
 var shared struct {
 	*Server
 	once      sync.Once
+	mu        sync.Mutex // guards cleanups: the servers start at the same time
 	cleanups  []func()
 	databases atomic.Int64
 	tables    []string // of the database template, which has the registry's schema
@@ -65,8 +66,13 @@ var shared struct {
 // lasting starts what lasts longer than the test that first needs it: until all tests of the package have run.
 type lasting struct{ testing.TB }
 
-func (lasting) Cleanup(f func()) { shared.cleanups = append(shared.cleanups, f) }
-func (lasting) Failed() bool     { return false }
+func (lasting) Cleanup(f func()) {
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	shared.cleanups = append(shared.cleanups, f)
+}
+
+func (lasting) Failed() bool { return false }
 
 func (lasting) Errorf(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
