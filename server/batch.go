@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 
@@ -86,6 +87,7 @@ func (b *batch) refuse(n int, err error) {
 func (s *Server) validate(c *call, b *batch) {
 	b.refused = make([]error, len(b.members))
 	b.pushes = make([]store.Push, 0, len(b.members))
+	inherited := c.inheritedTrace()
 	var r memberRequest // one for all
 	for i := range b.members {
 		r = memberRequest{}
@@ -94,7 +96,7 @@ func (s *Server) validate(c *call, b *batch) {
 			b.refused[i] = err
 			continue
 		}
-		inheritTrace(c, &push)
+		push.Traceparent = cmp.Or(push.Traceparent, inherited)
 		b.pushes = append(b.pushes, push)
 	}
 }

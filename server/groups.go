@@ -149,7 +149,7 @@ func (s *Server) moveGroup(c *call) error {
 		if err := decode(body.b, &r); err != nil {
 			return err
 		}
-		m, err := r.move(c.Request().Header.Get("Idempotency-Key"))
+		m, err := r.move(c)
 		if err != nil {
 			return err
 		}
@@ -161,25 +161,22 @@ func (s *Server) moveGroup(c *call) error {
 	})
 }
 
-func (r *moveRequest) move(key string) (m queue.Move, err error) {
+func (r *moveRequest) move(c *call) (m queue.Move, err error) {
 	given := 0
 	for _, one := range []bool{r.Delay.given, r.DueAt.given, r.Shift.given} {
 		if one {
 			given++
 		}
 	}
-	switch {
-	case given != 1:
+	if given != 1 {
 		return m, badValue("exactly one of delay, due_at and shift is required")
-	case r.Shift.given && key == "":
-		return m, badField("Idempotency-Key", "required with shift: a repeated request would move the jobs again")
-	case len(key) > maxKey:
-		return m, outOfRange("Idempotency-Key", "must be at most %d bytes", maxKey)
+	}
+	if m.Key, err = c.idempotencyKey(r.Shift.given); err != nil {
+		return m, err
 	}
 	if err := r.checkTime(); err != nil {
 		return m, err
 	}
-	m.Key = key
 	switch {
 	case r.Delay.given:
 		m.Delay = (*time.Duration)(&r.Delay.value)
@@ -189,4 +186,16 @@ func (r *moveRequest) move(key string) (m queue.Move, err error) {
 		m.Shift = (*time.Duration)(&r.Shift.value)
 	}
 	return m, nil
+}
+
+// idempotencyKey reads the key under which a request may be repeated. shifts: each repetition would move jobs again.
+func (c *call) idempotencyKey(shifts bool) (string, error) {
+	key := c.Request().Header.Get("Idempotency-Key")
+	switch {
+	case shifts && key == "":
+		return "", badField("Idempotency-Key", "required with shift: a repeated request would move the jobs again")
+	case len(key) > maxKey:
+		return "", outOfRange("Idempotency-Key", "must be at most %d bytes", maxKey)
+	}
+	return key, nil
 }

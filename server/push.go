@@ -71,7 +71,7 @@ func (s *Server) store(c *call, r *pushRequest, p *store.Push, body *buffer) err
 	if err := s.accepting(*p); err != nil {
 		return err
 	}
-	inheritTrace(c, p)
+	p.Traceparent = cmp.Or(p.Traceparent, c.inheritedTrace())
 	if err := s.readWait(c, r, p); err != nil {
 		return err
 	}

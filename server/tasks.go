@@ -220,13 +220,11 @@ func (s *Server) startTask(c *call) error {
 				return err
 			}
 		}
-		key := c.Request().Header.Get("Idempotency-Key")
-		switch {
-		case key == "" && p.Shift != 0:
-			return badField("Idempotency-Key", "required with shift: a repeated request would move the jobs again")
-		case len(key) > maxKey:
-			return outOfRange("Idempotency-Key", "must be at most %d bytes", maxKey)
-		case key != "":
+		key, err := c.idempotencyKey(p.Shift != 0)
+		if err != nil {
+			return err
+		}
+		if key != "" {
 			p.Key = strconv.FormatUint(c.token.ID, 10) + ":" + key // names of tokens may be used twice
 		}
 		id, err := s.opts.Tasks.Start(c.editing(), c.actor(), p)

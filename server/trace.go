@@ -14,9 +14,12 @@ func (t *traceparent) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// inheritTrace gives a push that has no trace context that of its request, whose header is ignored if it is not valid.
-func inheritTrace(c *call, p *store.Push) {
-	if p.Traceparent == "" {
-		p.Traceparent = store.ParseTraceparent(c.Request().Header.Get("Traceparent"))
+// inheritedTrace returns the trace context of the request, which its pushes have unless they name their own; "" if it
+// has none. A header that is not valid is ignored.
+func (c *call) inheritedTrace() string {
+	header := c.Request().Header.Get("Traceparent")
+	if header == "" {
+		return ""
 	}
+	return store.ParseTraceparent(header)
 }
