@@ -105,10 +105,7 @@ func checkedMoment(t time.Time) (moment, error) {
 	case time.Until(t) > store.MaxDelay: // the queue checks it again by Redis's clock
 		return moment{}, rangeError("must be at most 10 years ahead")
 	}
-	if down := t.Truncate(time.Millisecond); !down.Equal(t) {
-		t = down.Add(time.Millisecond)
-	}
-	return moment(t), nil
+	return moment(store.CeilMilli(t)), nil
 }
 
 func parseInstant(v jsontext.Value) (time.Time, error) {

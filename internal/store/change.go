@@ -18,7 +18,7 @@ func (c *Change) Args() ([]any, error) {
 		if time.Until(*c.DueAt) > MaxDelay {
 			return nil, ErrTooFar
 		}
-		when = timeText(max(0, ceilMilli(*c.DueAt)), true)
+		when = timeText(max(0, CeilMilli(*c.DueAt).UnixMilli()), true)
 	case c.Delay != nil:
 		if *c.Delay > MaxDelay {
 			return nil, ErrTooFar

@@ -164,7 +164,7 @@ func expiryText(p *Push) string {
 // AskedTime returns the due time that a push asks for, in ms: an instant or a delay.
 func AskedTime(p *Push) (ms int64, instant bool) {
 	if !p.DueAt.IsZero() {
-		return max(ceilMilli(p.DueAt), 0), true
+		return max(CeilMilli(p.DueAt).UnixMilli(), 0), true
 	}
 	return max(ceilDelay(p.Delay), 0), false
 }

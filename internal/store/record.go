@@ -271,12 +271,12 @@ func (j *Job) Pushed() *Push {
 	}
 }
 
-func ceilMilli(t time.Time) int64 {
-	ms := t.UnixMilli()
-	if t.Nanosecond()%int(time.Millisecond) != 0 {
-		ms++
+// CeilMilli rounds a time up to a millisecond, so that a job is never due before the time that was asked for.
+func CeilMilli(t time.Time) time.Time {
+	if down := t.Truncate(time.Millisecond); !down.Equal(t) {
+		return down.Add(time.Millisecond)
 	}
-	return ms
+	return t
 }
 
 // a:TOPIC/ID is a list of a job's last HistoryLimit attempts, each as JSON.

@@ -172,7 +172,8 @@ func (a *advance) round(ctx context.Context) (next time.Time, err error) {
 			return next, fmt.Errorf("reserve: %w", err)
 		}
 		if len(got.Jobs) == 0 {
-			return ceil(earlier(event, scheduled)), nil
+			// Topics get their turns a little before a job is due.
+			return store.CeilMilli(earlier(event, scheduled)), nil
 		}
 		a.call(ctx, got)
 	}
@@ -206,12 +207,4 @@ func earlier(a, b time.Time) time.Time {
 		return b
 	}
 	return a
-}
-
-// ceil returns the millisecond at which, or before which, t is: topics get their turns a little before a job is due.
-func ceil(t time.Time) time.Time {
-	if down := t.Truncate(time.Millisecond); !t.Equal(down) {
-		return down.Add(time.Millisecond)
-	}
-	return t
 }
