@@ -10,8 +10,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
+	"github.com/wakecall/wakecall/internal/log/printable"
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
@@ -171,13 +171,5 @@ func text(s string) []byte {
 
 // clip bounds a text for last_error.
 func clip(s string) string {
-	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
-	if len(s) <= errorBytes {
-		return s
-	}
-	s = s[:errorBytes]
-	for !utf8.ValidString(s) {
-		s = s[:len(s)-1]
-	}
-	return s + "…"
+	return printable.Clip(strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD"), errorBytes)
 }
