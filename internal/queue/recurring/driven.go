@@ -30,15 +30,14 @@ func (d *Driven) Step(ctx context.Context) (next time.Time, err error) {
 	if err := l.fireDue(ctx); err != nil {
 		return time.Time{}, err
 	}
-	for e := l.queue[0]; e.at.Sub(l.clock.Now) <= askAgain && blocked(s, e); e = l.queue[0] {
+	for e := l.queue[0]; e.at.Sub(l.clock.Now) <= askAgain && blocked(s.Topic(e.Topic)); e = l.queue[0] {
 		e.at = l.clock.Now.Add(idle) // only a request changes that, and most come between two moves of the clock
 		heap.Fix(&l.queue, 0)
 	}
 	return l.queue[0].at, nil
 }
 
-// blocked reports whether a schedule's topic takes no pushes.
-func blocked(s *registry.Snapshot, e *entry) bool {
-	topic := s.Topic(e.Topic)
+// blocked reports whether a schedule's topic, nil if there is none, takes no pushes.
+func blocked(topic *registry.Topic) bool {
 	return topic == nil || topic.State == registry.TopicOffline
 }

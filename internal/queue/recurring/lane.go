@@ -197,7 +197,7 @@ func (e *entry) fire(s *registry.Snapshot, now time.Time) (f *store.Fire, next t
 		}
 	}
 	topic := s.Topic(e.Topic)
-	if topic == nil || topic.State == registry.TopicOffline {
+	if blocked(topic) {
 		return nil, now.Add(askAgain)
 	}
 	d := e.policy.Decide(e.cursor, now)
