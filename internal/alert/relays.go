@@ -2,7 +2,6 @@ package alert
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"time"
 
@@ -62,7 +61,7 @@ func judgeRelays(list []relays.Relay, now time.Time) (found []Finding) {
 	}
 	for _, kind := range relayKinds {
 		if c := causes[kind]; c != nil {
-			c.Text = message.Plain(strings.Join(slices.Compact(names[kind]), ", "))
+			c.Text = message.Plain(strings.Join(names[kind], ", "))
 			found = append(found, Finding{Cause: *c})
 		}
 	}
