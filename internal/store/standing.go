@@ -31,7 +31,7 @@ func (b *Bucket) SetClock(ctx context.Context, t time.Time) error {
 }
 
 // standingGrace is added to the leases of ReserveFirst. The clock stands during a call, so a lease ends only when the
-// process has died; each end of a lease that is due is an event, at which the clock would stop in vain.
+// process has died. The end of a lease is an event, at which the clock would stop although there is nothing to do.
 const standingGrace = time.Hour
 
 // ReserveFirst reserves the first due job that its topic's limits allow to be called: by due time, priority and push.

@@ -96,11 +96,11 @@ func (h *Hub) Tell(ref store.Ref) {
 	}
 }
 
-// All are told in steps, so that they do not read their jobs all at once.
+// All waits are notified in steps, so that they do not all read their jobs at once.
 const (
 	tellStep  = 100
 	tellPause = 10 * time.Millisecond
-	pollEvery = 5 * time.Second // how often all are told, in case a message was lost
+	pollEvery = 5 * time.Second // how often all are notified, in case a message was lost
 )
 
 func (h *Hub) tellAll(ctx context.Context) {

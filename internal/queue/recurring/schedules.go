@@ -39,7 +39,7 @@ type View struct {
 	Err    error
 }
 
-// ToldNext is how many of the next occurrences are told.
+// ToldNext is how many of the next occurrences a schedule lists.
 const ToldNext = 5
 
 // Get returns a schedule. Errors: registry.ErrNoSchedule.
