@@ -32,8 +32,10 @@ const (
 
 // Advance gives topics with due jobs their turns, and ends leases and jobs that have expired, one bounded
 // step at a time.
-func (b *Bucket) Advance(ctx context.Context) (Advance, error) {
-	reply, err := b.CallList(ctx, -1, wakeScript, advanceTopics, advanceStep)
+func (b *Bucket) Advance(ctx context.Context) (Advance, error) { return b.advance(ctx, wakeScript) }
+
+func (b *Bucket) advance(ctx context.Context, script *Script, clock ...any) (Advance, error) {
+	reply, err := b.CallList(ctx, -1, script, append([]any{advanceTopics, advanceStep}, clock...)...)
 	if err != nil {
 		return Advance{}, err
 	}

@@ -37,10 +37,12 @@ func (f *standing) pass(d time.Duration) {
 	f.Helper()
 	at := f.start.Add(d)
 	f.ms.Store(at.UnixMilli())
-	if err := f.b.SetClock(f.ctx, at); err != nil {
-		f.Fatal(err)
-	}
-	for f.advance().More {
+	for more := true; more; {
+		a, err := f.b.AdvanceTo(f.ctx, at, true)
+		if err != nil {
+			f.Fatal(err)
+		}
+		more = a.More || a.Now.Before(at)
 	}
 }
 
@@ -70,6 +72,37 @@ func (f *standing) wantFirst(want string, passed ...string) time.Time {
 		f.Fatalf("reserved %s; want %s", got, want)
 	}
 	return next
+}
+
+// TestAdvanceToStopsAtEachEvent, and stays while a job is due, unless it is told to pass it.
+func TestAdvanceToStopsAtEachEvent(t *testing.T) {
+	f := newStanding(t)
+	f.push("t", "minute", time.Minute)
+	f.push("t", "hour", time.Hour)
+	to := func(d time.Duration, passes bool) time.Duration {
+		t.Helper()
+		a, err := f.b.AdvanceTo(f.ctx, f.start.Add(d), passes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.ms.Store(a.Now.UnixMilli())
+		return a.Now.Sub(f.start)
+	}
+	for range 5 {
+		if at := to(2*time.Hour, false); at > time.Minute {
+			t.Fatalf("the clock passed a due job: %s", at)
+		}
+	}
+	if at := to(time.Minute+time.Second, true); at != time.Minute+time.Second {
+		t.Errorf("the clock was to pass the due job, and shows %s", at)
+	}
+	f.wantFirst("t/minute")
+	for range 5 {
+		to(30*time.Minute, false)
+	}
+	if at := to(0, false); at != 30*time.Minute {
+		t.Errorf("nothing is due, and the clock shows %s", at)
+	}
 }
 
 // TestReserveFirstTakesByDueTimePriorityAndPush over all topics, not in turns.

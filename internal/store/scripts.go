@@ -35,6 +35,7 @@ var (
 	settleScript       = declare(Row{Name: "settle", Lost: LostDoubt})
 	settleByIDScript   = declare(Row{Name: "settle by id", File: "settle", Deadline: true, Lost: LostDoubt})
 	wakeScript         = declare(Row{Name: "wake"})
+	wakeAtScript       = declare(Row{Name: "wake at", File: "wake", SetsClock: true})
 	configureScript    = declare(Row{Name: "configure", Guard: GuardNone, Deadline: true})
 
 	// health
@@ -61,6 +62,7 @@ type Row struct {
 	Replicas   bool // its writes wait for a replica, if the topic's durability says so
 	Comparing  Comparing
 	RefuseFull bool // a full Redis refuses it, whatever its text says
+	SetsClock  bool // it moves a standing clock, see standing.go
 }
 
 // Guard says when a script works.

@@ -78,17 +78,25 @@ func OpenShard(c ShardConfig, o Options, peers Peers) (*Shard, error) {
 	}
 	s.client, s.timeout = client, o.Timeout
 	s.state.Store(c.State)
-	clock := "clock"
-	if s.standing = o.StandingClock; s.standing != nil {
-		clock = "clock_standing"
-	}
-	s.compose = func(script *Script) string { return script.text(buckets > 1, clock) }
+	s.standing = o.StandingClock
+	s.compose = func(script *Script) string { return script.text(buckets > 1, s.clock(script)) }
 	s.confVersions = make([]uint64, buckets)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	for n := range buckets {
 		s.buckets = append(s.buckets, newBucket(s, n, o))
 	}
 	return s, nil
+}
+
+// clock returns the file that says how a script learns the time.
+func (s *Shard) clock(script *Script) string {
+	switch {
+	case s.standing == nil:
+		return "clock"
+	case script.SetsClock:
+		return "clock_set"
+	}
+	return "clock_standing"
 }
 
 // Weight returns the shard's weight for a hash of a job, by rendezvous hashing.

@@ -22,12 +22,10 @@ func (b *Bucket) StartClock(ctx context.Context, t time.Time) (time.Time, error)
 	return micros(at), nil
 }
 
-// SetClock sets the clock of a bucket whose clock stands.
-func (b *Bucket) SetClock(ctx context.Context, t time.Time) error {
-	if err := b.shard.client.Set(ctx, b.Key("clock"), t.UnixMicro(), 0).Err(); err != nil {
-		return fmt.Errorf("set the clock: %w", err)
-	}
-	return nil
+// AdvanceTo moves the clock of a bucket whose clock stands, and is Advance then. It stops at the first event. Unless
+// passes is set, it does not move the clock while jobs are due or an event has come.
+func (b *Bucket) AdvanceTo(ctx context.Context, t time.Time, passes bool) (Advance, error) {
+	return b.advance(ctx, wakeAtScript, t.UnixMicro(), passes)
 }
 
 // standingGrace is added to the leases of ReserveFirst. The clock stands during a call, so a lease ends only when the
@@ -35,7 +33,7 @@ func (b *Bucket) SetClock(ctx context.Context, t time.Time) error {
 const standingGrace = time.Hour
 
 // ReserveFirst reserves the first due job that its topic's limits allow to be called: by due time, priority and push.
-// It passes over some topics. If there is no such job, next is the time of the next event; zero: there is none.
+// It passes over some topics. If there is no other such job, next is the time of the next event; zero: there is none.
 func (b *Bucket) ReserveFirst(
 	ctx context.Context, token string, passed []string,
 ) (got Reserved, next time.Time, err error) {
@@ -48,7 +46,7 @@ func (b *Bucket) ReserveFirst(
 		return got, next, err
 	}
 	reply := Values(o.Value)
-	if len(reply) == reservedHead && Integer(reply[2]) > 0 {
+	if len(reply) >= reservedHead && Integer(reply[2]) > 0 {
 		next = micros(reply[2])
 	}
 	got, err = b.reserved(o.Value, token)

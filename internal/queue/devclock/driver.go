@@ -106,8 +106,8 @@ func (d *Driver) Advance(ctx context.Context, to func(now time.Time) time.Time) 
 	if end.Before(d.Now()) {
 		return Advanced{}, fmt.Errorf("%w: it shows %s", ErrBackwards, d.Now().Format(time.RFC3339Nano))
 	}
-	a := &advance{Driver: d, done: Advanced{Calls: []Call{}}}
-	err := a.run(ctx, end)
+	a := &advance{Driver: d, end: end, done: Advanced{Calls: []Call{}}}
+	err := a.run(ctx)
 	a.done.Now = d.Now()
 	return a.done, err
 }
@@ -115,6 +115,7 @@ func (d *Driver) Advance(ctx context.Context, to func(now time.Time) time.Time) 
 // advance is one move of the clock.
 type advance struct {
 	*Driver
+	end    time.Time
 	done   Advanced
 	passed []string // topics that cannot be called at this time
 	idle   int      // rounds at this time that found nothing to do
@@ -123,61 +124,80 @@ type advance struct {
 // maxIdle is how many rounds find nothing to do before the clock goes on although an event should have come.
 const maxIdle = 3
 
-func (a *advance) run(ctx context.Context, end time.Time) error {
-	for {
-		next, err := a.round(ctx)
-		if err != nil {
+func (a *advance) run(ctx context.Context) error {
+	for a.Now().Before(a.end) || a.idle <= maxIdle {
+		if err := a.round(ctx); err != nil {
 			return err
 		}
-		now := a.Now()
-		switch {
-		case len(a.done.Calls) >= a.most:
-			a.done.StoppedAt = now
+		if len(a.done.Calls) >= a.most {
+			a.done.StoppedAt = a.Now()
 			return nil
-		case next.IsZero() || next.After(end):
-			return a.move(ctx, end)
-		case next.After(now):
-			err = a.move(ctx, next)
-		case a.idle >= maxIdle:
-			err = a.move(ctx, now.Add(time.Millisecond))
-		}
-		if err != nil {
-			return err
 		}
 	}
+	return nil
 }
 
-// round does everything that has fallen due, and returns when the next event comes; zero: never. It may have come.
-func (a *advance) round(ctx context.Context) (next time.Time, err error) {
-	for more := true; more; {
-		advanced, err := a.opts.Bucket().Advance(ctx)
-		if err != nil {
-			return next, fmt.Errorf("wake due topics: %w", err)
-		}
-		more = advanced.More
-	}
+// round moves the clock to the next event unless something is due, and does everything that is.
+func (a *advance) round(ctx context.Context) error {
 	scheduled, err := a.opts.Schedules(ctx)
 	if err != nil {
-		return next, fmt.Errorf("push occurrences: %w", err)
+		return fmt.Errorf("push occurrences: %w", err)
+	}
+	to := a.end
+	if next := store.CeilMilli(scheduled); !scheduled.IsZero() && next.Before(to) {
+		to = next
+	}
+	moved, woken, err := a.move(ctx, to)
+	if err != nil || moved && !woken {
+		return err
 	}
 	a.idle++
+	return a.callDue(ctx)
+}
+
+// move moves the clock to the next event, but not past a time, and wakes what falls due. It reports whether the clock
+// has moved, and whether anything was woken.
+func (a *advance) move(ctx context.Context, to time.Time) (moved, woken bool, err error) {
+	now := a.Now()
+	passes := a.idle > 0 && len(a.passed) > 0
+	if a.idle > maxIdle {
+		to, passes = now.Add(time.Millisecond), true
+	}
+	for more := true; more; {
+		step, err := a.opts.Bucket().AdvanceTo(ctx, to, passes)
+		if err != nil {
+			return false, false, fmt.Errorf("move the clock to %s: %w", to.Format(time.RFC3339Nano), err)
+		}
+		a.opts.Clock.set(step.Now)
+		woken = woken || step.Woken > 0 || step.Expired > 0
+		to, more = step.Now, step.More
+	}
+	if moved = a.Now().After(now); moved {
+		a.passed, a.idle = nil, 0
+	}
+	return moved, woken, nil
+}
+
+// callDue calls the due jobs, one after another.
+func (a *advance) callDue(ctx context.Context) error {
 	for len(a.done.Calls) < a.most {
 		if err := ctx.Err(); err != nil {
-			return next, err
+			return err
 		}
 		a.tokens++
 		reserving := context.WithoutCancel(ctx) // otherwise a job might be leased, and its reply lost
-		got, event, err := a.opts.Bucket().ReserveFirst(reserving, fmt.Sprint("dev", a.tokens), a.passed)
+		got, next, err := a.opts.Bucket().ReserveFirst(reserving, fmt.Sprint("dev", a.tokens), a.passed)
 		if err != nil {
-			return next, fmt.Errorf("reserve: %w", err)
+			return fmt.Errorf("reserve: %w", err)
 		}
-		if len(got.Jobs) == 0 {
-			// Topics get their turns a little before a job is due.
-			return store.CeilMilli(earlier(event, scheduled)), nil
+		if len(got.Jobs) > 0 {
+			a.call(ctx, got)
 		}
-		a.call(ctx, got)
+		if len(got.Jobs) == 0 || !next.IsZero() {
+			return nil // if the call made another job due, the clock does not move before it is called
+		}
 	}
-	return a.Now(), nil
+	return nil
 }
 
 // call calls the reserved job.
@@ -190,21 +210,4 @@ func (a *advance) call(ctx context.Context, got store.Reserved) {
 		return
 	}
 	a.done.Calls = append(a.done.Calls, Call{j.Topic, j.ID, r.Attempt, now, r.Status, r.Outcome})
-}
-
-func (a *advance) move(ctx context.Context, to time.Time) error {
-	if err := a.opts.Bucket().SetClock(ctx, to); err != nil {
-		return err
-	}
-	a.opts.Clock.set(to)
-	a.passed, a.idle = nil, 0
-	return nil
-}
-
-// earlier returns the earlier of two times, of which zero is never.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
 }

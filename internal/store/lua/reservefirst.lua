@@ -4,7 +4,7 @@
 -- reserve.lua does. For installations whose clock stands; see standing.go.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    token; grace after a lease, in ms; topics that are passed over.
--- Returns as reserve.lua; the third value is when the next event comes when there is no such job (µs; -1 none).
+-- Returns as reserve.lua; the third value is when the next event comes if there is no other such job (µs; -1 none).
 -- Keeps   as reserve.lua. A topic without due jobs, or whose limits allow none, leaves q.
 local TIES = 1000 -- jobs of a topic that are due in the same millisecond and compared by their pushes
 local passed = {}
@@ -59,9 +59,9 @@ while ms and leased == 0 do -- one that cannot be leased, because it is damaged 
   local topic, id = firstPushed(ms, priority, topics)
   call('ZADD', P .. 'w:' .. priority .. ':' .. topic, text(1000 * ms - 1), id) -- before those of its millisecond
   leased = take(topic, priority, 1, gate(topic))
-  if leased == 0 then ms, priority, topics = dueTopics() end
+  ms, priority, topics = dueTopics()
 end
 closeGates()
-local at = leased == 0 and head(P .. 'next')
+local at = not ms and head(P .. 'next')
 if at then run.out[3] = math.floor(at * 1000 + 0.5) end
 return run.out
