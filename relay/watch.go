@@ -11,6 +11,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/wakecall/wakecall/internal/observe/relays"
+	"github.com/wakecall/wakecall/internal/pause"
 )
 
 const watchEvery = 5 * time.Second
@@ -20,9 +23,7 @@ var unsafeInName = regexp.MustCompile(`[^A-Za-z0-9._-]`)
 
 // watch reads the state of the table for the metrics, and reports it to Wakecall, until ctx is done.
 func (r *Relay) watch(ctx context.Context) {
-	tick := time.NewTicker(watchEvery)
-	defer tick.Stop()
-	s := State{}
+	s := relays.Report{}
 	for {
 		if now, err := r.Table.State(ctx); err == nil {
 			s = now
@@ -34,20 +35,17 @@ func (r *Relay) watch(ctx context.Context) {
 		if err := r.report(ctx, s); err != nil && ctx.Err() == nil {
 			r.Log.Debug("report to Wakecall", "error", err)
 		}
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, watchEvery) {
 			r.withdraw(ctx)
 			return
-		case <-tick.C:
 		}
 	}
 }
 
 // report tells Wakecall about the table, for the alert.
-func (r *Relay) report(ctx context.Context, s State) error {
-	body, _ := json.Marshal(map[string]any{ // it cannot fail
-		"oldest_ms": s.OldestMS, "waiting": s.Waiting, "set_aside": s.SetAside, "error": clip(r.problem()),
-	})
+func (r *Relay) report(ctx context.Context, s relays.Report) error {
+	s.Error = clip(r.problem())
+	body, _ := json.Marshal(s) // it cannot fail
 	return r.send(ctx, http.MethodPut, "/v1/relays/"+r.Name, body, nil)
 }
 
