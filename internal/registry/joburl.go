@@ -9,6 +9,8 @@ import (
 
 	"golang.org/x/net/idna"
 	"golang.org/x/net/publicsuffix"
+
+	"github.com/wakecall/wakecall/conf/address"
 )
 
 // A topic's job_urls are patterns of the URLs that its jobs may have instead of callback_url:
@@ -96,7 +98,7 @@ func (t *Topic) JobURL(text string) (string, error) {
 // allows reports whether a valid pattern allows a URL.
 func allows(pattern string, u *url.URL) bool {
 	p, err := url.Parse(pattern)
-	if err != nil || p.Scheme != u.Scheme || portOf(p) != portOf(u) || !within(p.Path, u.Path) {
+	if err != nil || p.Scheme != u.Scheme || address.Port(p) != address.Port(u) || !within(p.Path, u.Path) {
 		return false
 	}
 	wanted, labels := hostLabels(p), hostLabels(u)
@@ -131,17 +133,6 @@ func hostLabels(u *url.URL) []string {
 		}
 	}
 	return labels
-}
-
-// portOf returns the port that a URL names, or that of its scheme.
-func portOf(u *url.URL) string {
-	switch {
-	case u.Port() != "":
-		return strings.TrimLeft(u.Port(), "0")
-	case u.Scheme == "https":
-		return "443"
-	}
-	return "80"
 }
 
 // within reports whether a decoded path is that of a pattern, or below it.
