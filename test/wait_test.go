@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -236,18 +234,5 @@ func TestWaitsThroughARestart(t *testing.T) {
 // TestWaitOfTheGuide runs the commands of docs/guides/wait.md in their order, and finds what the page says that one sees.
 func TestWaitOfTheGuide(t *testing.T) {
 	t.Parallel()
-	i := start(t, unhurried())
-	page, err := os.ReadFile("../docs/guides/wait.md")
-	must(t, err)
-	text := strings.NewReplacer("http://127.0.0.1:6789", i.Base, "data/api-token", filepath.Join(i.Data, "api-token")).
-		Replace(string(page))
-	sees := []string{"", `"delivery":"pull"`, `"state":"ready"`, "", `"result":{"eur":42}`}
-	commands := fences(text, "sh")
-	if len(commands) != len(sees) {
-		t.Fatalf("the page has %d commands; this test knows what to see after %d", len(commands), len(sees))
-	}
-	reader := newReader(t)
-	for n, command := range commands {
-		reader.types(command, sees[n])
-	}
+	followGuide(t, "wait.md", "", `"delivery":"pull"`, `"state":"ready"`, "", `"result":{"eur":42}`)
 }
