@@ -304,8 +304,8 @@ func TestJobsBesideTheCursor(t *testing.T) {
 	}
 }
 
-// TestSharedFilesHaveNamesOfTheirOwn: they become one script, in which a second local of a name hides the first. Two are
-// alternatives, with the same names.
+// TestSharedFilesHaveNamesOfTheirOwn: they become one script, in which a second local of a name hides the first. Two
+// are alternatives, with the same names.
 func TestSharedFilesHaveNamesOfTheirOwn(t *testing.T) {
 	const clock, instead = "lua/shared/clock.lua", "lua/shared/clock_standing.lua"
 	files, err := filepath.Glob("lua/shared/*.lua")
