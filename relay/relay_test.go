@@ -453,7 +453,7 @@ func TestAProblemStaysUntilRowsAreAccepted(t *testing.T) {
 			if _, err := r.round(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if r.problem() == "" {
+			if r.Problem() == "" {
 				t.Error("the relay has no problem")
 			}
 		}
@@ -461,6 +461,6 @@ func TestAProblemStaysUntilRowsAreAccepted(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.start(t)
-		wait.For(t, "the problem to end", func() bool { return r.problem() == "" })
+		wait.For(t, "the problem to end", func() bool { return r.Problem() == "" })
 	})
 }

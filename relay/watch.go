@@ -3,14 +3,11 @@ package relay
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"net"
 	"net/http"
 	"regexp"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/wakecall/wakecall/internal/observe/relays"
 	"github.com/wakecall/wakecall/internal/pause"
@@ -44,7 +41,7 @@ func (r *Relay) watch(ctx context.Context) {
 
 // report tells Wakecall about the table, for the alert.
 func (r *Relay) report(ctx context.Context, s relays.Report) error {
-	s.Error = clip(r.problem())
+	s.Error = clip(r.Problem())
 	body, _ := json.Marshal(s) // it cannot fail
 	return r.send(ctx, http.MethodPut, "/v1/relays/"+r.Name, body, nil)
 }
@@ -58,31 +55,8 @@ func (r *Relay) withdraw(ctx context.Context) {
 	}
 }
 
-// problem is what hinders the relay, or "".
-func (r *Relay) problem() string { return r.metrics.problem.Load().(string) }
+// Problem is what hinders the relay, or "".
+func (r *Relay) Problem() string { return r.metrics.problem.Load().(string) }
 
 // Metrics returns the relay's metrics.
 func (r *Relay) Metrics() *prometheus.Registry { return r.metrics.registry }
-
-// Serve serves /metrics and /healthz until stop is called.
-func (r *Relay) Serve(l net.Listener) (stop func()) {
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(r.Metrics(), promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		if problem := r.problem(); problem != "" {
-			http.Error(w, problem, http.StatusServiceUnavailable)
-			return
-		}
-		_, _ = fmt.Fprintln(w, "ok")
-	})
-	srv := &http.Server{
-		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second,
-		IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = srv.Serve(l) // until Close
-	}()
-	return func() { _ = srv.Close(); <-done }
-}
