@@ -25,6 +25,9 @@ const maxJobURLs = 32
 // anyLabel is how a "*" is read where a host has labels. It is no public suffix.
 const anyLabel = "wakecall-any-label"
 
+// hasOwnCallbacks reports whether the topic's jobs are called, and in Wakecall's own dialect.
+func (t *Topic) hasOwnCallbacks() bool { return t.Delivery != DeliveryPull && t.Dialect == DialectOwn }
+
 func (t *Topic) validJobURLs() error {
 	const field = "job_urls"
 	switch {
@@ -32,7 +35,7 @@ func (t *Topic) validJobURLs() error {
 		return nil
 	case len(t.JobURLs) > maxJobURLs:
 		return OutOfRange(field, "field.too_many", len(t.JobURLs), maxJobURLs)
-	case t.Delivery == DeliveryPull || t.Dialect != DialectOwn:
+	case !t.hasOwnCallbacks():
 		return OutOfRange(field, "field.only_called")
 	}
 	for _, pattern := range t.JobURLs {
@@ -44,7 +47,7 @@ func (t *Topic) validJobURLs() error {
 }
 
 func (t *Topic) validCloudEvents() error {
-	if t.CloudEvents && (t.Delivery == DeliveryPull || t.Dialect != DialectOwn) {
+	if t.CloudEvents && !t.hasOwnCallbacks() {
 		return OutOfRange("cloudevents", "field.only_called")
 	}
 	return nil
@@ -79,7 +82,7 @@ func validPattern(field, pattern string) error {
 // about url.
 func (t *Topic) JobURL(text string) (string, error) {
 	const field = "url"
-	if t.Delivery == DeliveryPull || t.Dialect != DialectOwn {
+	if !t.hasOwnCallbacks() {
 		return "", OutOfRange(field, "field.only_called")
 	}
 	if wrong, ok := errors.AsType[*FieldError](validURL(field, text)); ok {
