@@ -113,7 +113,14 @@ func serveMetrics(cfg *conf.Config, m prometheus.Gatherer, log *slog.Logger) (st
 		log.Warn("metrics of this process are not available", "error", err)
 		return func() {}
 	}
-	srv, limited := master.MetricsServer(l, promhttp.HandlerFor(m, promhttp.HandlerOpts{}))
+	return ServeMetrics(l, m, nil, log)
+}
+
+// ServeMetrics serves /metrics and /healthz, see master.MetricsServer, until stop is called.
+func ServeMetrics(
+	l net.Listener, m prometheus.Gatherer, problem func() string, log *slog.Logger,
+) (stop func()) {
+	srv, limited := master.MetricsServer(l, promhttp.HandlerFor(m, promhttp.HandlerOpts{}), problem)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

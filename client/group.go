@@ -42,10 +42,8 @@ type GroupCancelled struct {
 // pushes into it, runs and re-drives of its jobs have ErrConflict and CodeGroupClosed. A request that was repeated
 // because of RetryFor returns the counts of the last one.
 func (c *Client) CancelGroup(ctx context.Context, name string, closeFor time.Duration) (*GroupCancelled, error) {
-	r := request{method: http.MethodDelete, path: groupPath(name), repeatable: true}
-	if closeFor != 0 {
-		r.query = queryOf(map[string]string{"close": closeFor.String()})
-	}
+	q := queryOf(map[string]string{"close": formatDuration(closeFor)})
+	r := request{method: http.MethodDelete, path: groupPath(name), query: q, repeatable: true}
 	return get[GroupCancelled](ctx, c, r)
 }
 
@@ -70,10 +68,7 @@ func (c *Client) MoveGroup(ctx context.Context, name string, m GroupMove) (*Grou
 		Delay string `json:"delay,omitempty"`
 		DueAt string `json:"due_at,omitempty"`
 		Shift string `json:"shift,omitempty"`
-	}{Delay: at.Delay, DueAt: at.DueAt}
-	if m.Shift != 0 {
-		ask.Shift = m.Shift.String()
-	}
+	}{Delay: at.Delay, DueAt: at.DueAt, Shift: formatDuration(m.Shift)}
 	body, err := encode(ask)
 	if err != nil {
 		return nil, err

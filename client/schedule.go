@@ -119,7 +119,7 @@ func (c *Client) DeleteSchedule(ctx context.Context, name string) error {
 func (c *Client) PauseSchedule(ctx context.Context, name string, until time.Time) (*Schedule, error) {
 	ask := struct {
 		Until string `json:"until,omitempty"`
-	}{instantUnlessZero(until)}
+	}{formatInstant(until)}
 	return post[Schedule](ctx, c, schedulePath(name, "/pause"), ask)
 }
 
@@ -164,7 +164,7 @@ func (c *Client) BackfillSchedule(ctx context.Context, name string, b Backfill) 
 		To      string `json:"to,omitempty"`
 		Overlap string `json:"overlap,omitempty"`
 		DryRun  bool   `json:"dry_run,omitempty"`
-	}{instantUnlessZero(b.From), instantUnlessZero(b.To), b.Overlap, b.DryRun}
+	}{formatInstant(b.From), formatInstant(b.To), b.Overlap, b.DryRun}
 	return post[Backfilled](ctx, c, schedulePath(name, "/backfill"), ask)
 }
 
@@ -175,13 +175,6 @@ func post[T any](ctx context.Context, c *Client, path string, ask any) (*T, erro
 		return nil, err
 	}
 	return get[T](ctx, c, request{method: http.MethodPost, path: path, body: body, repeatable: true})
-}
-
-func instantUnlessZero(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return formatInstant(t)
 }
 
 func schedulePath(name, action string) string {

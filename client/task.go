@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"net/http"
@@ -43,13 +44,7 @@ type TaskStart struct {
 // Task is one action on all jobs that match a filter, and its progress.
 type Task struct {
 	ID        string      `json:"id"`
-	Action    string      `json:"action"`
-	Filter    TaskFilter  `json:"filter"`
-	By        Duration    `json:"by,omitzero"`
-	Change    *TaskChange `json:"change,omitempty"`
-	Rate      float64     `json:"rate,omitempty"`
-	StopAbove float64     `json:"stop_above,omitempty"`
-	DryRun    bool        `json:"dry_run,omitempty"`
+	TaskStart             // without its key
 	State     string      `json:"state"`   // queued, running, done, failed, stopped or cancelled
 	Matched   int         `json:"matched"` // jobs that matched at the start
 	Done      int         `json:"done"`    // jobs that were acted on
@@ -81,12 +76,9 @@ func (c *Client) StartTask(ctx context.Context, t TaskStart) (*Task, error) {
 	if err != nil {
 		return nil, err
 	}
-	key := t.Key
-	if key == "" {
-		key = rand.Text()
-	}
-	r := request{method: http.MethodPost, path: "/v1/tasks", body: body, repeatable: true, key: key}
-	return get[Task](ctx, c, r)
+	return get[Task](ctx, c, request{
+		method: http.MethodPost, path: "/v1/tasks", body: body, repeatable: true, key: cmp.Or(t.Key, rand.Text()),
+	})
 }
 
 // Task reads a task. ErrNotFound: it does not exist, or is of topics that the token may not manage and read.

@@ -10,8 +10,9 @@ import (
 
 // TestTasks: what is sent about tasks, and what the answers say.
 func TestTasks(t *testing.T) {
-	const one = `{"id":"7","action":"shift","by":"1h0m0s","filter":{"topic":"shop.*","state":"delayed"},"state":"running",
-		"matched":9,"done":5,"skipped":{"running":1,"gone":2,"changed":1},"failed":0,"started_by":"token:x",
+	const one = `{"id":"7","action":"shift","by":"1h0m0s","filter":{"topic":"shop.*","state":"delayed"},
+		"state":"running","matched":9,"done":5,
+		"skipped":{"running":1,"gone":2,"changed":1},"failed":0,"started_by":"token:x",
 		"created_at":"2026-01-02T03:04:05.678Z","updated_at":"2026-01-02T03:04:06.678Z"}`
 	var sent, key string
 	c := newClient(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -31,7 +32,8 @@ func TestTasks(t *testing.T) {
 		}
 	}
 	ask := TaskStart{
-		Action: "shift", By: Duration(time.Hour), Filter: TaskFilter{Topic: "shop.*", State: "delayed", Status: 503}, Rate: 2.5,
+		Action: "shift", By: Duration(time.Hour), Filter: TaskFilter{Topic: "shop.*", State: "delayed", Status: 503},
+		Rate: 2.5,
 	}
 	got, err := c.StartTask(t.Context(), ask)
 	check(got, err, `POST /v1/tasks {"action":"shift","filter":{"topic":"shop.*","state":"delayed","status":503},`+

@@ -33,7 +33,8 @@ func TestTraceparents(t *testing.T) {
 	if _, err := c.PushRaw(t.Context(), "t", RawPush{ID: "1", Traceparent: trace}); err != nil {
 		t.Error(err)
 	}
-	if _, err := c.PushBatch(t.Context(), []Push{{Topic: "t", Body: json.RawMessage("1"), Traceparent: trace}}); err != nil {
+	push := Push{Topic: "t", Body: json.RawMessage("1"), Traceparent: trace}
+	if _, err := c.PushBatch(t.Context(), []Push{push}); err != nil {
 		t.Error(err)
 	}
 	if want := []string{"", trace, trace, "", "", "", trace}; !slices.Equal(sent, want) {

@@ -47,17 +47,25 @@ func (m *Master) serveMetrics() (*http.Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("metrics.addr: %w", err)
 	}
-	srv, limited := MetricsServer(l, m.metricsHandler())
+	srv, limited := MetricsServer(l, m.metricsHandler(), nil)
 	go func() { _ = srv.Serve(limited) }() // done after Shutdown
 	return srv, nil
 }
 
-// MetricsServer returns a server of /metrics, and of /healthz, which returns 200 while the process runs. It must serve
-// the returned listener, which limits the connections of l.
-func MetricsServer(l net.Listener, metrics http.Handler) (*http.Server, net.Listener) {
+// MetricsServer returns a server of /metrics, and of /healthz, which returns 200 while the process runs and problem,
+// which may be nil, returns "". It must serve the returned listener, which limits the connections of l.
+func MetricsServer(l net.Listener, metrics http.Handler, problem func() string) (*http.Server, net.Listener) {
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", metrics)
-	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
+	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) {
+		if problem != nil {
+			if now := problem(); now != "" {
+				http.Error(w, now, http.StatusServiceUnavailable)
+				return
+			}
+		}
+		_, _ = w.Write([]byte("ok\n"))
+	})
 	srv := &http.Server{
 		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second,
 		IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,

@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+
+	"github.com/wakecall/wakecall/internal/observe/relays"
 )
 
 // SetAside returns rows that are set aside, by seq.
@@ -38,7 +40,7 @@ func (t *Table) one(ctx context.Context, seq int64, statement string) error {
 }
 
 // State reads the state of the table. Each part reads an index, and no bodies.
-func (t *Table) State(ctx context.Context) (s State, err error) {
+func (t *Table) State(ctx context.Context) (s relays.Report, err error) {
 	ctx, cancel := context.WithTimeout(ctx, databaseTimeout)
 	defer cancel()
 	err = t.db.QueryRowContext(ctx, t.sql("SELECT (SELECT COUNT(*) FROM @table WHERE state <> 'refused'), "+

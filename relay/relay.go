@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/client"
+	"github.com/wakecall/wakecall/internal/pause"
 )
 
 // Options of a Relay. Zero fields have defaults.
@@ -64,16 +65,13 @@ func (r *Relay) Run(ctx context.Context) error {
 	watching.Go(func() { r.watch(ctx) })
 	defer watching.Wait()
 	for ctx.Err() == nil {
-		pause, err := r.round(ctx)
+		wait, err := r.round(ctx)
 		if err != nil && ctx.Err() == nil {
 			r.metrics.problem.Store(err.Error())
 			r.Log.Warn("cannot read the outbox; retrying", "error", err)
-			pause = max(pause, time.Second)
+			wait = max(wait, time.Second)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
+		pause.For(ctx, wait)
 	}
 	return nil
 }

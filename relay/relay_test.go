@@ -71,7 +71,9 @@ func TestTheOrderOfKeysOutlivesFaults(t *testing.T) {
 			}
 		}
 		for range 2 {
-			newRelay(t, dsn, a, func(o *Options) { o.Rows, o.Attempts, o.Pause = 100, 1000, 10*time.Millisecond }).start(t)
+			newRelay(t, dsn, a, func(o *Options) {
+				o.Rows, o.Attempts, o.Pause = 100, 1000, 10*time.Millisecond
+			}).start(t)
 		}
 		table.empty(t)
 		for j := range jobs {
@@ -226,7 +228,8 @@ func TestAClaimRunsOut(t *testing.T) {
 		if err != nil || len(old.rows) != 1 || old.rows[0].Seq != seq {
 			t.Fatalf("claimed %+v, %v", old, err)
 		}
-		if c, err := table.claim(t.Context(), "other", rules{rows: 9, lasts: time.Second}); err != nil || len(c.rows) > 0 {
+		if c, err := table.claim(t.Context(), "other", rules{rows: 9, lasts: time.Second}); err != nil ||
+			len(c.rows) > 0 {
 			t.Fatalf("a row behind a claimed one is claimed: %+v, %v", c, err)
 		}
 		newRelay(t, dsn, a, nil).start(t)
@@ -450,7 +453,7 @@ func TestAProblemStaysUntilRowsAreAccepted(t *testing.T) {
 			if _, err := r.round(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if r.problem() == "" {
+			if r.Problem() == "" {
 				t.Error("the relay has no problem")
 			}
 		}
@@ -458,6 +461,6 @@ func TestAProblemStaysUntilRowsAreAccepted(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.start(t)
-		wait.For(t, "the problem to end", func() bool { return r.problem() == "" })
+		wait.For(t, "the problem to end", func() bool { return r.Problem() == "" })
 	})
 }

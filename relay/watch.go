@@ -3,14 +3,14 @@ package relay
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"net"
 	"net/http"
 	"regexp"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/wakecall/wakecall/internal/observe/relays"
+	"github.com/wakecall/wakecall/internal/pause"
 )
 
 const watchEvery = 5 * time.Second
@@ -20,9 +20,7 @@ var unsafeInName = regexp.MustCompile(`[^A-Za-z0-9._-]`)
 
 // watch reads the state of the table for the metrics, and reports it to Wakecall, until ctx is done.
 func (r *Relay) watch(ctx context.Context) {
-	tick := time.NewTicker(watchEvery)
-	defer tick.Stop()
-	s := State{}
+	s := relays.Report{}
 	for {
 		if now, err := r.Table.State(ctx); err == nil {
 			s = now
@@ -34,20 +32,17 @@ func (r *Relay) watch(ctx context.Context) {
 		if err := r.report(ctx, s); err != nil && ctx.Err() == nil {
 			r.Log.Debug("report to Wakecall", "error", err)
 		}
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, watchEvery) {
 			r.withdraw(ctx)
 			return
-		case <-tick.C:
 		}
 	}
 }
 
 // report tells Wakecall about the table, for the alert.
-func (r *Relay) report(ctx context.Context, s State) error {
-	body, _ := json.Marshal(map[string]any{ // it cannot fail
-		"oldest_ms": s.OldestMS, "waiting": s.Waiting, "set_aside": s.SetAside, "error": clip(r.problem()),
-	})
+func (r *Relay) report(ctx context.Context, s relays.Report) error {
+	s.Error = clip(r.Problem())
+	body, _ := json.Marshal(s) // it cannot fail
 	return r.send(ctx, http.MethodPut, "/v1/relays/"+r.Name, body, nil)
 }
 
@@ -60,31 +55,8 @@ func (r *Relay) withdraw(ctx context.Context) {
 	}
 }
 
-// problem is what hinders the relay, or "".
-func (r *Relay) problem() string { return r.metrics.problem.Load().(string) }
+// Problem is what hinders the relay, or "".
+func (r *Relay) Problem() string { return r.metrics.problem.Load().(string) }
 
 // Metrics returns the relay's metrics.
 func (r *Relay) Metrics() *prometheus.Registry { return r.metrics.registry }
-
-// Serve serves /metrics and /healthz until stop is called.
-func (r *Relay) Serve(l net.Listener) (stop func()) {
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(r.Metrics(), promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		if problem := r.problem(); problem != "" {
-			http.Error(w, problem, http.StatusServiceUnavailable)
-			return
-		}
-		_, _ = fmt.Fprintln(w, "ok")
-	})
-	srv := &http.Server{
-		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second,
-		IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = srv.Serve(l) // until Close
-	}()
-	return func() { _ = srv.Close(); <-done }
-}

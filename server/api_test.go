@@ -41,7 +41,8 @@ func newAPI(t *testing.T, adjust ...func(*server.Options)) *api {
 	a.token = a.registry.grant("all", "*", registry.RightPush, registry.RightRead, registry.RightManage,
 		registry.RightConsume)
 	opts := server.Options{
-		Jobs: a.jobs, Groups: &a.groups, Relays: &a.relays, Schedules: &a.schedules, Tasks: &a.tasks, Waits: a.jobs, Workers: a.workers, Registry: a.registry, Alerts: a.alerts, Version: "0.0.0-test",
+		Jobs: a.jobs, Groups: &a.groups, Relays: &a.relays, Schedules: &a.schedules, Tasks: &a.tasks, Waits: a.jobs,
+		Workers: a.workers, Registry: a.registry, Alerts: a.alerts, Version: "0.0.0-test",
 	}
 	for _, f := range adjust {
 		f(&opts)

@@ -99,7 +99,8 @@ func TestDevRefuses(t *testing.T) {
 	}
 
 	d.fail = fmt.Errorf("%w: it shows %s", devclock.ErrBackwards, devStart.Format(time.RFC3339))
-	a.do("POST", "/v1/dev/advance", `{"to":"2026-01-01T00:00:00Z"}`).problem(422, "to", "cannot go back", "2026-11-27T08")
+	a.do("POST", "/v1/dev/advance", `{"to":"2026-01-01T00:00:00Z"}`).
+		problem(422, "to", "cannot go back", "2026-11-27T08")
 	d.fail = devclock.ErrAdvancing
 	a.do("POST", "/v1/dev/advance", `{"by":"1h"}`).problem(409, "", "another request").code("clock_advancing")
 	d.fail = errors.New("reserve: disk")

@@ -38,7 +38,8 @@ func TestLocalDueTimes(t *testing.T) {
 		}
 		move := a.do("PATCH", "/v1/groups/g", `{`+fields+`}`)
 		for _, got := range body {
-			if refused && !(strings.Contains(got, `"field":"`+field+`"`) && strings.Contains(got, `"status":`+status)) ||
+			if refused && !(strings.Contains(got, `"field":"`+field+`"`) &&
+				strings.Contains(got, `"status":`+status)) ||
 				!refused && !strings.Contains(got, `"due_at":"`+want+`"`) {
 				t.Errorf("%s: %s, want %s", fields, got, want)
 			}

@@ -54,7 +54,8 @@ func TestPushesBeyondAQuotaAreRefused(t *testing.T) {
 		r := push().want(http.StatusTooManyRequests)
 		r.code("quota_exceeded")
 		for name, want := range map[string]string{
-			"Retry-After": "2", "RateLimit-Policy": `"pushes_per_second";q=10;w=1`, "RateLimit": `"pushes_per_second";r=0;t=2`,
+			"Retry-After": "2", "RateLimit-Policy": `"pushes_per_second";q=10;w=1`,
+			"RateLimit": `"pushes_per_second";r=0;t=2`,
 		} {
 			if got := r.header.Get(name); got != want {
 				t.Errorf("%s: %s, want %s", name, got, want)
@@ -63,7 +64,8 @@ func TestPushesBeyondAQuotaAreRefused(t *testing.T) {
 	}
 	a.do("PATCH", orders+"/one", `{"priority":"low"}`).want(200)
 	a.do("DELETE", orders+"/one", "").want(204)
-	if changes := strings.Join(a.jobs.changes(), " "); strings.Contains(changes, "/d") || strings.Contains(changes, "/e") {
+	if changes := strings.Join(a.jobs.changes(), " "); strings.Contains(changes, "/d") ||
+		strings.Contains(changes, "/e") {
 		t.Errorf("changes: %s", changes)
 	}
 }
@@ -71,7 +73,8 @@ func TestPushesBeyondAQuotaAreRefused(t *testing.T) {
 func TestOnlyTheMakerSetsTheQuotasOfAToken(t *testing.T) {
 	a := newAPI(t)
 	a.token = a.registry.grant("maker", "*", registry.RightTokens, registry.RightPush)
-	made := a.do("POST", "/v1/tokens", `{"name":"x","rights":["push"],"topics":["shop.*"],"quotas":{"waiting_jobs":5}}`).
+	made := a.do("POST", "/v1/tokens",
+		`{"name":"x","rights":["push"],"topics":["shop.*"],"quotas":{"waiting_jobs":5}}`).
 		want(201).json()
 	if q := made["quotas"].(map[string]any); q["waiting_jobs"] != 5.0 {
 		t.Errorf("%v", made)

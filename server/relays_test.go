@@ -42,7 +42,8 @@ func TestRelays(t *testing.T) {
 	}
 	a.relays.list = []relays.Relay{{Name: "shop.outbox", Topics: []string{"shop.*"},
 		SeenAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Report: relays.Report{Waiting: 2}}}
-	want := `{"relays":[{"name":"shop.outbox","seen_at":"2026-01-02T03:04:05.000Z","oldest_ms":0,"waiting":2,"set_aside":0}]}`
+	want := `{"relays":[{"name":"shop.outbox","seen_at":"2026-01-02T03:04:05.000Z","oldest_ms":0,"waiting":2,` +
+		`"set_aside":0}]}`
 	if got := a.do("GET", "/v1/relays", "").want(200).body; strings.TrimSpace(got) != want {
 		t.Errorf("got %s", got)
 	}

@@ -50,22 +50,28 @@ func TestTasksAreStartedAsTheyWereAskedFor(t *testing.T) {
 	a := newAPI(t)
 	at := time.Date(2026, 12, 2, 3, 4, 5, 0, time.UTC)
 	for ask, want := range map[string]bulk.Params{
-		`{"action":"retry","filter":{"topic":"shop.orders","error":"timeout","status":503,"until":"2026-12-02T03:04:05Z"},"rate":2.5,"stop_above":0.2}`: {
+		`{"action":"retry","filter":{"topic":"shop.orders","error":"timeout","status":503,` +
+			`"until":"2026-12-02T03:04:05Z"},"rate":2.5,"stop_above":0.2}`: {
 			Filter: bulk.Filter{Topic: "shop.orders", State: store.Dead, Error: "timeout", Status: 503, Until: at},
 			Action: bulk.Action{Do: bulk.Retry}, Rate: 2.5, Staged: true, StopAbove: 0.2,
 		},
-		`{"action":"run","filter":{"topic":"sh*","id_prefix":"a","due_before":"2026-12-02T03:04:05Z"},"dry_run":true}`: {
-			Filter: bulk.Filter{Topic: "sh*", State: store.Delayed, ID: "^a", Until: at}, Action: bulk.Action{Do: bulk.Run},
+		`{"action":"run","filter":{"topic":"sh*","id_prefix":"a","due_before":"2026-12-02T03:04:05Z"},` +
+			`"dry_run":true}`: {
+			Filter: bulk.Filter{Topic: "sh*", State: store.Delayed, ID: "^a", Until: at},
+			Action: bulk.Action{Do: bulk.Run},
 			DryRun: true,
 		},
 		`{"action":"delete","filter":{"topic":"shop.orders","state":"ready"}}`: {
 			Filter: bulk.Filter{Topic: "shop.orders", State: store.Ready}, Action: bulk.Action{Do: bulk.Delete},
 		},
 		`{"action":"shift","by":"-30m","filter":{"topic":"*","state":"delayed"}}`: {
-			Filter: bulk.Filter{Topic: "*", State: store.Delayed}, Action: bulk.Action{Do: bulk.Due, Shift: -30 * time.Minute},
+			Filter: bulk.Filter{Topic: "*", State: store.Delayed},
+			Action: bulk.Action{Do: bulk.Due, Shift: -30 * time.Minute},
 		},
-		`{"action":"change","change":{"priority":"low","due_at":"2026-12-02T03:04:05Z"},"filter":{"topic":"shop.orders","state":"delayed"}}`: {
-			Filter: bulk.Filter{Topic: "shop.orders", State: store.Delayed}, Action: bulk.Action{Do: bulk.Due, At: at, Priority: "low"},
+		`{"action":"change","change":{"priority":"low","due_at":"2026-12-02T03:04:05Z"},` +
+			`"filter":{"topic":"shop.orders","state":"delayed"}}`: {
+			Filter: bulk.Filter{Topic: "shop.orders", State: store.Delayed},
+			Action: bulk.Action{Do: bulk.Due, At: at, Priority: "low"},
 		},
 	} {
 		r := a.do("POST", "/v1/tasks", ask, "Idempotency-Key", "k").want(201)
@@ -115,7 +121,8 @@ func TestATaskThatIsNotClearIsRefused(t *testing.T) {
 	for _, ask := range []string{`"rate":0`, `"rate":-1`, `"rate":1e6`} {
 		a.do("POST", "/v1/tasks", `{"action":"run",`+ask+`,`+filter+`}`).problem(422, "rate")
 	}
-	a.do("POST", "/v1/tasks", `{"action":"retry","stop_above":1,"filter":{"topic":"shop.orders"}}`).problem(422, "stop_above")
+	a.do("POST", "/v1/tasks", `{"action":"retry","stop_above":1,"filter":{"topic":"shop.orders"}}`).
+		problem(422, "stop_above")
 	a.do("POST", "/v1/tasks", `{"action":"retry","filter":{"topic":"none"}}`).want(404).code("topic_not_found")
 	for code, want := range map[string]string{"task.overlaps": "task_overlaps", "task.too_many": "task_limit"} {
 		a.tasks.fail = message.New(code, 7)
@@ -136,7 +143,8 @@ func TestATokenSeesTheTasksOfItsTopicsOnly(t *testing.T) {
 	for _, topic := range []string{"shop.mail", "shop.*", "*", "", "shop"} {
 		a.tasks.list = append(a.tasks.list, bulk.Task{
 			ID: uint64(len(a.tasks.list) + 1), State: bulk.Running, Kind: bulk.Retry,
-			Params: bulk.Params{Filter: bulk.Filter{Topic: topic, State: store.Dead}, Action: bulk.Action{Do: bulk.Retry}},
+			Params: bulk.Params{Filter: bulk.Filter{Topic: topic, State: store.Dead},
+				Action: bulk.Action{Do: bulk.Retry}},
 		})
 	}
 	all := a.token

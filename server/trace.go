@@ -17,9 +17,5 @@ func (t *traceparent) UnmarshalText(text []byte) error {
 // inheritedTrace returns the trace context of the request, which its pushes have unless they name their own; "" if it
 // has none. A header that is not valid is ignored.
 func (c *call) inheritedTrace() string {
-	header := c.Request().Header.Get("Traceparent")
-	if header == "" {
-		return ""
-	}
-	return store.ParseTraceparent(header)
+	return store.ParseTraceparent(c.Request().Header.Get("Traceparent"))
 }

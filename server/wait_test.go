@@ -67,8 +67,8 @@ func TestAPushWaitsForTheEndOfItsJob(t *testing.T) {
 			[]string{`"state":"done"`, `"result":null`}},
 		"remembered only": {func(j *store.Job) { done(j); j.Answer = nil }, 200,
 			[]string{`"result":{"status":200,"content_type":"","body":"paid"}`}},
-		"truncated": {func(j *store.Job) { done(j); j.Answer = &store.Answer{Result: []byte(`"x"`), Truncated: true} }, 200,
-			[]string{`"result":"x","truncated":true`}},
+		"truncated": {func(j *store.Job) { done(j); j.Answer = &store.Answer{Result: []byte(`"x"`), Truncated: true} },
+			200, []string{`"result":"x","truncated":true`}},
 		"dead": {func(j *store.Job) {
 			j.State, j.DeadReason, j.History = store.Dead, "attempts", []store.Attempt{{N: 1, Error: "no route"}}
 		}, 200, []string{`"state":"dead"`, `"dead_reason":"attempts"`, `"error":"no route"`}},
@@ -95,7 +95,8 @@ func TestAPushWaitsByItsHeaderAndRaw(t *testing.T) {
 	a, hub := newWaitingAPI(t, 0)
 	go a.end(hub, "1", done)
 	r := a.do("POST", orders, `{"id":"1","body":1}`, "Prefer", `respond-async, WAIT="10"; x=1`)
-	if r.status != 200 || r.header.Get("Preference-Applied") != "wait=10" || !strings.Contains(r.body, `"state":"done"`) {
+	if r.status != 200 || r.header.Get("Preference-Applied") != "wait=10" ||
+		!strings.Contains(r.body, `"state":"done"`) {
 		t.Errorf("%d %v %s", r.status, r.header, r.body)
 	}
 	go a.end(hub, "2", done)
@@ -124,10 +125,13 @@ func TestTheTimeOfAWaitIsOver(t *testing.T) {
 		want  string
 		gone  bool
 	}{
-		"kept":            {`{"id":"1","body":1,"wait":"10ms"}`, store.Ready, `"state":"ready"`, false},
-		"deleted":         {`{"id":"1","body":1,"wait":"10ms","on_timeout":"delete"}`, store.Ready, `"deleted":true`, true},
-		"running":         {`{"id":"1","body":1,"wait":"10ms","on_timeout":"delete"}`, store.Running, `"state":"running"`, false},
-		"kept explicitly": {`{"id":"1","body":1,"wait":"10ms","on_timeout":"keep"}`, store.Ready, `"state":"ready"`, false},
+		"kept": {`{"id":"1","body":1,"wait":"10ms"}`, store.Ready, `"state":"ready"`, false},
+		"deleted": {`{"id":"1","body":1,"wait":"10ms","on_timeout":"delete"}`, store.Ready,
+			`"deleted":true`, true},
+		"running": {`{"id":"1","body":1,"wait":"10ms","on_timeout":"delete"}`, store.Running,
+			`"state":"running"`, false},
+		"kept explicitly": {`{"id":"1","body":1,"wait":"10ms","on_timeout":"keep"}`, store.Ready,
+			`"state":"ready"`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, hub := newWaitingAPI(t, 0)
@@ -187,7 +191,8 @@ func TestRefusedWaits(t *testing.T) {
 	if r := a.do("POST", "/v1/jobs", batch); !strings.Contains(r.body, `"status":422`) {
 		t.Errorf("batch: %d %s", r.status, r.body)
 	}
-	if r := a.do("POST", "/v1/jobs", `{"jobs":[{"topic":"shop.orders","body":1}]}`, "Prefer", "wait=1"); r.status != 422 {
+	r := a.do("POST", "/v1/jobs", `{"jobs":[{"topic":"shop.orders","body":1}]}`, "Prefer", "wait=1")
+	if r.status != 422 {
 		t.Errorf("batch: %d %s", r.status, r.body)
 	}
 	pushOnly := a.registry.grant("push only", "*", registry.RightPush)
@@ -198,7 +203,7 @@ func TestRefusedWaits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := a.do("POST", orders, `{"body":1,"wait":"1s"}`)
+	r = a.do("POST", orders, `{"body":1,"wait":"1s"}`)
 	r.code("rate_limited")
 	if r.status != 429 || r.header.Get("Retry-After") == "" {
 		t.Errorf("over the limit: %d %v", r.status, r.header)

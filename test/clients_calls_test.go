@@ -183,7 +183,8 @@ func changesJobs(t *testing.T, d *driver) {
 // callsAnotherURL: a job's own URL, set, kept and cleared, and a local due time.
 func callsAnotherURL(t *testing.T, d *driver) {
 	topic := d.topic + ".url"
-	d.MustPutTopic(t, topic, M{"callback_url": d.endpoint.URL("/" + topic), "job_urls": []string{d.endpoint.URL("/hooks/")}})
+	d.MustPutTopic(t, topic, M{"callback_url": d.endpoint.URL("/" + topic),
+		"job_urls": []string{d.endpoint.URL("/hooks/")}})
 	url, due := d.endpoint.URL("/hooks/1"), time.Date(2031, 3, 30, 1, 0, 0, 0, time.UTC)
 	var job clientJob
 	push := M{"op": "push", "topic": topic, "push": M{

@@ -19,25 +19,30 @@ import (
 func TestTheFirstCallbackOfThePage(t *testing.T) {
 	t.Parallel()
 	i := start(t, unhurried())
-	page, err := os.ReadFile("../docs/first-callback.md")
-	must(t, err)
-	text := strings.NewReplacer("http://127.0.0.1:6789", i.Base, "data/api-token", filepath.Join(i.Data, "api-token"),
-		"9000", fmt.Sprint(freeport.TCP(t))).Replace(string(page))
+	text := pageFor(t, i, "first-callback.md", "9000", fmt.Sprint(freeport.TCP(t)))
 	reader := newReader(t)
 	must(t, os.WriteFile(filepath.Join(reader.dir, "endpoint.py"), []byte(fences(text, "python")[0]), 0o600))
 
-	sees := []string{
+	reader.follows(text,
 		"", "200", "", "401", "shop.close created", `"name":"shop.close"`,
 		`closing {"order":42} attempt 1`, `closing {"order":43} attempt 1`,
-		"order-44", "retried at", `closing {"order":44} attempt 2`, "state         done",
-	}
-	commands := fences(text, "sh")
-	if len(commands) != len(sees) {
-		t.Fatalf("the page has %d commands; this test knows what to see after %d", len(commands), len(sees))
-	}
-	for n, command := range commands {
-		reader.types(command, sees[n])
-	}
+		"order-44", "retried at", `closing {"order":44} attempt 2`, "state         done")
+}
+
+// pageFor returns a page of the documents with the addresses of an installation in place of the defaults. Further pairs
+// are replaced, too.
+func pageFor(t *testing.T, i *installation, name string, pairs ...string) string {
+	t.Helper()
+	page, err := os.ReadFile("../docs/" + name)
+	must(t, err)
+	pairs = append(pairs, "http://127.0.0.1:6789", i.Base, "data/api-token", filepath.Join(i.Data, "api-token"))
+	return strings.NewReplacer(pairs...).Replace(string(page))
+}
+
+// followGuide runs the commands of a guide in their order, and finds what the page says that one sees.
+func followGuide(t *testing.T, name string, sees ...string) {
+	t.Helper()
+	newReader(t).follows(pageFor(t, start(t, unhurried()), "guides/"+name), sees...)
 }
 
 // fences returns the fenced code of a language.
@@ -79,6 +84,18 @@ func newReader(t *testing.T) *pageReader {
 		}
 	})
 	return r
+}
+
+// follows types the commands of a page, and sees something after each.
+func (r *pageReader) follows(page string, sees ...string) {
+	r.t.Helper()
+	commands := fences(page, "sh")
+	if len(commands) != len(sees) {
+		r.t.Fatalf("the page has %d commands; this test knows what to see after %d", len(commands), len(sees))
+	}
+	for n, command := range commands {
+		r.types(command, sees[n])
+	}
 }
 
 func (r *pageReader) file() string { return filepath.Join(r.dir, "screen") }

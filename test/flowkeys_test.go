@@ -97,7 +97,9 @@ func TestAHangingKeyHoldsUpNoOther(t *testing.T) {
 	}), M{"per_key": M{"max_in_flight": 1}, "ttr": "30s"})
 	const keys, jobs = 1000, 3
 	base := time.Now().Add(3 * time.Second)
-	i.pushKeys(t, topic, keys, jobs, func(key int) time.Time { return base.Add(time.Duration(key) * 5 * time.Millisecond) })
+	i.pushKeys(t, topic, keys, jobs, func(key int) time.Time {
+		return base.Add(time.Duration(key) * 5 * time.Millisecond)
+	})
 	i.pushKeys(t, topic, 1, 30, func(int) time.Time { return base }) // those that exist are kept
 	var late []time.Duration
 	for _, c := range i.endpoint.WaitCalls(t, topic, keys*jobs-jobs+1) {
@@ -174,7 +176,8 @@ func TestAJobOfAKeyOverTheAPI(t *testing.T) {
 		t.Errorf("the second is %s", a)
 	}
 	gate.Open()
-	if calls := i.endpoint.WaitCalls(t, topic, 2); calls[1].ID != "second" || calls[1].At.Sub(calls[0].At) < 200*time.Millisecond {
+	if calls := i.endpoint.WaitCalls(t, topic, 2); calls[1].ID != "second" ||
+		calls[1].At.Sub(calls[0].At) < 200*time.Millisecond {
 		t.Errorf("called %+v", calls)
 	}
 	for bad, field := range map[string]string{

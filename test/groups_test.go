@@ -3,8 +3,6 @@ package test
 import (
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -242,21 +240,7 @@ func TestGroupOnACluster(t *testing.T) {
 // sees.
 func TestGroupsOfTheGuide(t *testing.T) {
 	t.Parallel()
-	i := start(t, unhurried())
-	page, err := os.ReadFile("../docs/guides/groups.md")
-	must(t, err)
-	text := strings.NewReplacer("http://127.0.0.1:6789", i.Base, "data/api-token", filepath.Join(i.Data, "api-token")).
-		Replace(string(page))
-	sees := []string{
+	followGuide(t, "groups.md",
 		"", `"name":"order.close"`, `"id":"42"`, `"delayed":3`, `{"moved":3,"skipped":0}`, `{"deleted":3,"running":0}`,
-		`"code":"group_closed"`,
-	}
-	commands := fences(text, "sh")
-	if len(commands) != len(sees) {
-		t.Fatalf("the page has %d commands; this test knows what to see after %d", len(commands), len(sees))
-	}
-	reader := newReader(t)
-	for n, command := range commands {
-		reader.types(command, sees[n])
-	}
+		`"code":"group_closed"`)
 }

@@ -24,10 +24,12 @@ func TestJobURL(t *testing.T) {
 	}
 	i.MustPutTopic(t, topic, def)
 	url := customer.URL("/hooks/42?key=1")
-	customer.Set("/hooks/42", harness.FirstCalls(1, harness.Status(http.StatusBadGateway), harness.Status(http.StatusOK)))
+	customer.Set("/hooks/42", harness.FirstCalls(1, harness.Status(http.StatusBadGateway),
+		harness.Status(http.StatusOK)))
 	i.MustPush(t, topic, M{"id": "a b", "body": M{"n": 1}, "url": url})
 	for n, c := range customer.WaitCalls(t, topic, 2) {
-		if c.Path != "/hooks/42" || c.Query.Get("key") != "1" || c.Attempt != n+1 || c.Header.Get("Webhook-Signature") == "" ||
+		if c.Path != "/hooks/42" || c.Query.Get("key") != "1" || c.Attempt != n+1 ||
+			c.Header.Get("Webhook-Signature") == "" ||
 			c.Header.Get("Authorization")+c.Header.Get("X-Shop") != "" {
 			t.Errorf("call %d: %s %v", n, c.Path, c.Header)
 		}

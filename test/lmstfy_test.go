@@ -420,8 +420,8 @@ func (l *lmstfy) consumeAndAck(queue string) {
 	l.do("DELETE", queue+"/job/"+job["job_id"].(string), "").must(l.t, 204)
 }
 
-// TestLmstfySynchronousJob: lmstfy's way to wait for a job. The producer consumes from a queue named by the job's id, and
-// the worker publishes its answer there.
+// TestLmstfySynchronousJob: lmstfy's way to wait for a job. The producer consumes from a queue named by the job's id,
+// and the worker publishes its answer there.
 func TestLmstfySynchronousJob(t *testing.T) {
 	t.Parallel()
 	l := startLmstfy(t)

@@ -214,8 +214,8 @@ func TestOutboxTouchesOnlyItsTopics(t *testing.T) {
 	must(t, harness.Equal("calls of the other topic", len(i.endpoint.Calls("other.topic")), 0))
 }
 
-// TestOutboxPoison: a row that is refused is set aside with its error, and shown. Later rows of its key wait until it is
-// retried or dropped; rows of other keys go on.
+// TestOutboxPoison: a row that is refused is set aside with its error, and shown. Later rows of its key wait until it
+// is retried or dropped; rows of other keys go on.
 func TestOutboxPoison(t *testing.T) {
 	t.Parallel()
 	i := start(t, unhurried())
@@ -307,8 +307,8 @@ func TestOutboxBacklog(t *testing.T) {
 	}
 }
 
-// TestOutboxBacklogOfFewKeys: a backlog in which each key has hundreds of rows is carried without reading all of them for
-// each claim.
+// TestOutboxBacklogOfFewKeys: a backlog in which each key has hundreds of rows is carried without reading all of them
+// for each claim.
 func TestOutboxBacklogOfFewKeys(t *testing.T) {
 	needProcesses(t) // alone: it loads the machine
 	const keys = 100

@@ -48,7 +48,8 @@ func TestARateIsSharedByServers(t *testing.T) {
 	topic := i.topic(t, nil, M{"state": "paused"})
 	const rate = 200
 	_, with := tokenWith(t, i.API, M{
-		"name": "limited", "rights": []string{"push"}, "topics": []string{topic}, "quotas": M{"pushes_per_second": rate},
+		"name": "limited", "rights": []string{"push"}, "topics": []string{topic},
+		"quotas": M{"pushes_per_second": rate},
 	})
 	var admitted, refused atomic.Int64
 	push := func(h *harness.Wakecall, batch int) {
@@ -124,8 +125,9 @@ func TestARateIsSharedByServers(t *testing.T) {
 			return fmt.Errorf("it answers %s", answer)
 		}
 		for name, want := range map[string]string{
-			"RateLimit-Policy": fmt.Sprintf(`"pushes_per_second";q=%d;w=1`, rate), "RateLimit": `"pushes_per_second";r=0;t=1`,
-			"Retry-After": "1",
+			"RateLimit-Policy": fmt.Sprintf(`"pushes_per_second";q=%d;w=1`, rate),
+			"RateLimit":        `"pushes_per_second";r=0;t=1`,
+			"Retry-After":      "1",
 		} {
 			if got := answer.Header.Get(name); got != want {
 				t.Errorf("%s: %s, want %s", name, got, want)

@@ -40,8 +40,8 @@ var receivers = []receiver{
 	},
 }
 
-// TestReceiving runs each program of the page: it refuses what it cannot verify, and works once for a job that is called
-// twice, also when it was restarted in between.
+// TestReceiving runs each program of the page: it refuses what it cannot verify, and works once for a job that is
+// called twice, also when it was restarted in between.
 func TestReceiving(t *testing.T) {
 	t.Parallel()
 	i := start(t, unhurried())
@@ -86,7 +86,8 @@ func newReceiving(t *testing.T, r receiver, program string) *receiving {
 	t.Helper()
 	port := fmt.Sprint(freeport.TCP(t))
 	e := &receiving{
-		receiver: r, dir: process.Dir(t, "receiving-"+r.language), addr: "127.0.0.1:" + port, sent: make(chan recorded, 9),
+		receiver: r, dir: process.Dir(t, "receiving-"+r.language), addr: "127.0.0.1:" + port,
+		sent: make(chan recorded, 9),
 	}
 	file := filepath.Join(e.dir, r.file)
 	must(t, os.WriteFile(file, []byte(strings.ReplaceAll(program, "8080", port)), 0o600))
@@ -197,7 +198,8 @@ func (e *receiving) worksOnce(t *testing.T, i *installation) {
 	}))
 	t.Cleanup(proxy.Close)
 	topic := "receiving." + e.language
-	i.MustPutTopic(t, topic, M{"callback_url": proxy.URL, "retry": []string{"100ms"}, "secrets": []string{receivingSecret}})
+	i.MustPutTopic(t, topic, M{"callback_url": proxy.URL, "retry": []string{"100ms"},
+		"secrets": []string{receivingSecret}})
 	i.MustPush(t, topic, M{"id": "order é", "body": M{"order": 42, "note": "é\n]"}})
 	harness.Eventually(t, soon, "the job is done", func() error {
 		job := i.MustGet(t, topic, "order é")

@@ -109,7 +109,8 @@ func TestRelayCarriesTransactions(t *testing.T) {
 			"INSERT INTO wakecall_outbox (op, topic, job_id, delay_ms) VALUES ('change', '"+topic+"', 'a', 7200000)",
 			"INSERT INTO wakecall_outbox (op, topic, job_id, body) VALUES ('push', '"+topic+"', 'now', '1')",
 			"INSERT INTO wakecall_outbox (op, topic, body) VALUES ('push', '"+topic+"', '2')",
-			"INSERT INTO wakecall_outbox (op, topic, job_id, body, delay_ms) VALUES ('push', '"+topic+"', 'gone', '3', 60000)",
+			"INSERT INTO wakecall_outbox (op, topic, job_id, body, delay_ms) "+
+				"VALUES ('push', '"+topic+"', 'gone', '3', 60000)",
 			"INSERT INTO wakecall_outbox (op, topic, job_id) VALUES ('delete', '"+topic+"', 'gone')")
 		tx, err := o.Begin()
 		if err != nil {
@@ -180,7 +181,8 @@ func TestRelayKilledUnderLoad(t *testing.T) {
 				}
 			}
 			for _, values := range [][]string{push, change, drop} {
-				o.exec(t, "INSERT INTO wakecall_outbox (op, topic, job_id, body, due_at) VALUES "+strings.Join(values, ", "))
+				o.exec(t, "INSERT INTO wakecall_outbox (op, topic, job_id, body, due_at) VALUES "+
+					strings.Join(values, ", "))
 			}
 		}
 		total, began := o.rows(t), time.Now()
@@ -220,7 +222,8 @@ func TestRelayShowsRowsThatAreSetAside(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.exec(t, ddl.Statements(script)...)
-	o.exec(t, "INSERT INTO wakecall_outbox (op, topic, job_id) VALUES ('push', 'nowhere', 'x'), ('delete', 'nowhere', 'x')")
+	o.exec(t, "INSERT INTO wakecall_outbox (op, topic, job_id) "+
+		"VALUES ('push', 'nowhere', 'x'), ('delete', 'nowhere', 'x')")
 	relay := i.startRelay(t, o, "relay", "--attempts", "1")
 	harness.Eventually(t, soon, "the row to be listed", func() error {
 		code, text := i.Run("relay", "list", "--dsn", o.dsn)
@@ -238,7 +241,8 @@ func TestRelayShowsRowsThatAreSetAside(t *testing.T) {
 		return nil
 	})
 	harness.Eventually(t, soon, "the alert", func() error {
-		if text := string(i.Do(ctx, http.MethodGet, "/v1/alerts", nil).Body); !strings.Contains(text, "relay_set_aside") {
+		text := string(i.Do(ctx, http.MethodGet, "/v1/alerts", nil).Body)
+		if !strings.Contains(text, "relay_set_aside") {
 			return fmt.Errorf("got %s", text)
 		}
 		return nil

@@ -102,7 +102,8 @@ func TestTestingGuideGo(t *testing.T) {
 	must(t, err)
 	must(t, os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600))
 	env := append(os.Environ(), "WAKECALL_BINARY="+harness.Binary(t))
-	said := output(t, ".", env, "go", "test", "-count=1", "-v", "-overlay", filepath.Join(dir, "overlay.json"), "./shop")
+	said := output(t, ".", env, "go", "test", "-count=1", "-v", "-overlay", filepath.Join(dir, "overlay.json"),
+		"./shop")
 	if !strings.Contains(said, "--- PASS: TestUnpaidOrderIsClosed") {
 		t.Errorf("it says %s", said)
 	}

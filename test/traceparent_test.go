@@ -38,7 +38,8 @@ func TestTraceparents(t *testing.T) {
 	i.pushIn(t, topic, traceparent, M{"id": "header", "body": 1})
 	i.pushIn(t, topic, traceparent, M{"id": "field", "body": 1, "traceparent": otherParent})
 	i.pushIn(t, topic, "not one", M{"id": "ignored", "body": 1})
-	if answer := i.DoHeader(ctx, http.MethodPut, harness.JobPath(topic, "raw"), "text", in); answer.Status != http.StatusCreated {
+	answer := i.DoHeader(ctx, http.MethodPut, harness.JobPath(topic, "raw"), "text", in)
+	if answer.Status != http.StatusCreated {
 		t.Error(answer)
 	}
 	batch := M{"jobs": []M{{"topic": topic, "id": "member", "body": 1},

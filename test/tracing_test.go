@@ -45,7 +45,8 @@ func TestTracingOfAttempts(t *testing.T) {
 				link = fmt.Sprintf("%x-%x", links[0].GetTraceId(), links[0].GetSpanId())
 			}
 			began := time.Unix(0, int64(s.GetStartTimeUnixNano()))
-			isChild, isLinked := trace == pushTrace && parent == pushSpan, link == pushTrace+"-"+pushSpan && parent == ""
+			isChild, isLinked := trace == pushTrace && parent == pushSpan,
+				link == pushTrace+"-"+pushSpan && parent == ""
 			switch {
 			case id == "alone" && (parent != "" || link != ""),
 				id == "later" && (!isLinked || trace == pushTrace),

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -65,7 +63,8 @@ func TestPushThatWaits(t *testing.T) {
 		t.Errorf("again: %+v", w)
 	}
 	var whole waited
-	if err := i.Do(ctx, http.MethodGet, harness.JobPath("answers", "1"), nil).JSON(&whole); err != nil || string(whole.Result) != want {
+	if err := i.Do(ctx, http.MethodGet, harness.JobPath("answers", "1"), nil).JSON(&whole); err != nil ||
+		string(whole.Result) != want {
 		t.Errorf("GET: %+v, %v", whole, err)
 	}
 	if w := push("binary", 200); !strings.Contains(string(w.Result), `"body_base64":"/wA="`) {
@@ -92,7 +91,8 @@ func (i *installation) waitIsOver(t *testing.T) {
 	i.MustDo(t, http.StatusNotFound, http.MethodGet, harness.JobPath("held", "1"), nil)
 	i.MustPush(t, "held", M{"id": "1", "body": 1})
 	i.MustDo(t, http.StatusOK, http.MethodPost, "/v1/topics/held/reserve", M{})
-	if answer := i.Push(ctx, "held", wait); answer.JSON(&w) != nil || answer.Status != 202 || w.State != client.Running {
+	if answer := i.Push(ctx, "held", wait); answer.JSON(&w) != nil || answer.Status != 202 ||
+		w.State != client.Running {
 		t.Errorf("on_timeout of a running job: %s", answer)
 	}
 }
@@ -102,13 +102,15 @@ func (i *installation) waitIsDisturbed(t *testing.T) {
 	for name, disturb := range map[string]func(){
 		"delete": func() { i.MustDo(t, http.StatusNoContent, http.MethodDelete, harness.JobPath("held", "2"), nil) },
 		"replace": func() {
-			i.MustDo(t, 200, http.MethodPost, "/v1/topics/held/jobs", M{"id": "2", "body": 2, "on_duplicate": "replace"})
+			i.MustDo(t, 200, http.MethodPost, "/v1/topics/held/jobs",
+				M{"id": "2", "body": 2, "on_duplicate": "replace"})
 		},
 		"group": func() { i.MustDo(t, 200, http.MethodDelete, "/v1/groups/g", nil) },
 	} {
 		var done sync.WaitGroup
 		done.Go(func() {
-			answer := i.Push(ctx, "held", M{"id": "2", "body": 1, "wait": "60s", "group": "g", "on_duplicate": "replace"})
+			answer := i.Push(ctx, "held", M{"id": "2", "body": 1, "wait": "60s", "group": "g",
+				"on_duplicate": "replace"})
 			if answer.Status != http.StatusConflict || answer.Code() != "job_gone" {
 				t.Errorf("%s: %s", name, answer)
 			}
@@ -147,7 +149,8 @@ func (i *installation) pullWorkers(ctx context.Context, topic string, n int) (wa
 				for _, j := range got.Jobs {
 					acks = append(acks, M{"lease": j.Lease, "result": j.ID})
 				}
-				for api.Do(ctx, http.MethodPost, "/v1/leases", M{"ack": acks}).Status != http.StatusOK && ctx.Err() == nil {
+				for api.Do(ctx, http.MethodPost, "/v1/leases", M{"ack": acks}).Status != http.StatusOK &&
+					ctx.Err() == nil {
 					time.Sleep(10 * time.Millisecond)
 				}
 			}
@@ -185,7 +188,8 @@ func TestWaitsThroughARestart(t *testing.T) {
 	push := func(id string) (w waited, err error) {
 		body, _ := json.Marshal(M{"id": id, "body": 1, "wait": "60s"})
 		for { // as a client does whose connection broke
-			req, _ := http.NewRequestWithContext(ctx, http.MethodPost, i.Base+"/v1/topics/"+topic+"/jobs", bytes.NewReader(body))
+			req, _ := http.NewRequestWithContext(ctx, http.MethodPost, i.Base+"/v1/topics/"+topic+"/jobs",
+				bytes.NewReader(body))
 			req.Header.Set("Authorization", "Bearer "+i.Token)
 			resp, err := all.Do(req)
 			if err == nil {
@@ -233,21 +237,9 @@ func TestWaitsThroughARestart(t *testing.T) {
 	}
 }
 
-// TestWaitOfTheGuide runs the commands of docs/guides/wait.md in their order, and finds what the page says that one sees.
+// TestWaitOfTheGuide runs the commands of docs/guides/wait.md in their order, and finds what the page says that one
+// sees.
 func TestWaitOfTheGuide(t *testing.T) {
 	t.Parallel()
-	i := start(t, unhurried())
-	page, err := os.ReadFile("../docs/guides/wait.md")
-	must(t, err)
-	text := strings.NewReplacer("http://127.0.0.1:6789", i.Base, "data/api-token", filepath.Join(i.Data, "api-token")).
-		Replace(string(page))
-	sees := []string{"", `"delivery":"pull"`, `"state":"ready"`, "", `"result":{"eur":42}`}
-	commands := fences(text, "sh")
-	if len(commands) != len(sees) {
-		t.Fatalf("the page has %d commands; this test knows what to see after %d", len(commands), len(sees))
-	}
-	reader := newReader(t)
-	for n, command := range commands {
-		reader.types(command, sees[n])
-	}
+	followGuide(t, "wait.md", "", `"delivery":"pull"`, `"state":"ready"`, "", `"result":{"eur":42}`)
 }

@@ -62,7 +62,7 @@ func (t Table) Change(ctx context.Context, tx Tx, job Job, ch client.Change) err
 // Delete deletes a job once the transaction is committed. If it no longer exists then, nothing happens.
 func (t Table) Delete(ctx context.Context, tx Tx, job Job) error {
 	r := row{op: "delete", topic: job.Topic, id: job.ID, group: job.Group}
-	return t.insert(ctx, tx, r, errors.Join(checkTopic(job.Topic), checkID("id", job.ID), checkGroup(job.Group)))
+	return t.insert(ctx, tx, r, errors.Join(checkTopic(job.Topic), checkID("id", job.ID), checkGiven("group", job.Group)))
 }
 
 // CancelGroup deletes the waiting and dead jobs of a group once the transaction is committed. With closeFor, 1 s to
@@ -76,8 +76,8 @@ func (t Table) CancelGroup(ctx context.Context, tx Tx, group string, closeFor ti
 type row struct {
 	op, topic, id string
 	body          string
-	dueAt         *int64 // Unix milliseconds
-	delayMS       *int64
+	dueAt         any // Unix milliseconds; nil: none
+	delayMS       any
 	priority      string
 	group         string
 	options       string
@@ -91,24 +91,17 @@ func (t Table) insert(ctx context.Context, tx Tx, r row, err error) error {
 	if err != nil {
 		return fmt.Errorf("outbox: %s: %w", r.op, err)
 	}
-	columns := []string{"op"}
-	args := []any{r.op}
-	set := func(column string, value any) {
-		columns, args = append(columns, column), append(args, value)
-	}
-	for _, text := range []struct{ column, value string }{
+	columns, args := []string{"op"}, []any{r.op}
+	for _, given := range []struct {
+		column string
+		value  any
+	}{
 		{"topic", r.topic}, {"job_id", r.id}, {"body", r.body}, {"priority", r.priority}, {"group_name", r.group},
-		{"options", r.options},
+		{"options", r.options}, {"due_at", r.dueAt}, {"delay_ms", r.delayMS},
 	} {
-		if text.value != "" {
-			set(text.column, text.value)
+		if given.value != nil && given.value != "" {
+			columns, args = append(columns, given.column), append(args, given.value)
 		}
-	}
-	if r.dueAt != nil {
-		set("due_at", *r.dueAt)
-	}
-	if r.delayMS != nil {
-		set("delay_ms", *r.delayMS)
 	}
 	query := "INSERT INTO " + cmp.Or(t.Name, DefaultName) + " (" + strings.Join(columns, ", ") + ") VALUES (" +
 		t.Dialect.placeholders(len(args)) + ")"

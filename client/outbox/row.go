@@ -41,17 +41,14 @@ func pushRow(p client.Push) (r row, err error) {
 		TTL: client.Duration(p.TTL), Headers: p.Headers,
 	}
 	if !p.ExpiresAt.IsZero() {
-		o.ExpiresAt = *millis(p.ExpiresAt)
+		o.ExpiresAt = millis(p.ExpiresAt)
 	}
 	for _, wait := range p.Retry {
 		o.Retry = append(o.Retry, client.Duration(wait))
 	}
 	errs := []error{
-		checkTopic(p.Topic), checkGroup(p.Group), checkBody(p.Body), checkPriority(p.Priority),
-		r.setDue(p.Delay, p.DueAt),
-	}
-	if p.ID != "" {
-		errs = append(errs, checkID("id", p.ID))
+		checkTopic(p.Topic), checkGiven("id", p.ID), checkGiven("group", p.Group), checkBody(p.Body),
+		checkPriority(p.Priority), r.setDue(p.Delay, p.DueAt),
 	}
 	if !slices.Contains([]string{"", client.Keep, client.Replace}, p.OnDuplicate) {
 		errs = append(errs, fmt.Errorf("on_duplicate must be %s or %s", client.Keep, client.Replace))
@@ -73,7 +70,7 @@ func changeRow(job Job, ch client.Change) (row, error) {
 		due = *ch.DueAt
 	}
 	errs := []error{
-		checkTopic(job.Topic), checkID("id", job.ID), checkGroup(job.Group), checkPriority(ch.Priority),
+		checkTopic(job.Topic), checkID("id", job.ID), checkGiven("group", job.Group), checkPriority(ch.Priority),
 		r.setDue(ch.Delay, due),
 	}
 	if ch.Body != nil {
@@ -107,8 +104,7 @@ func (r *row) setDue(delay *time.Duration, dueAt time.Time) error {
 	case delay != nil && *delay < 0:
 		return errors.New("delay must not be negative")
 	case delay != nil:
-		ms := (*delay + time.Millisecond - 1).Milliseconds()
-		r.delayMS = &ms
+		r.delayMS = (*delay + time.Millisecond - 1).Milliseconds()
 	case !dueAt.IsZero() && dueAt.Year() < 2000:
 		return errors.New("due_at must not be before 2000")
 	case !dueAt.IsZero():
@@ -117,10 +113,7 @@ func (r *row) setDue(delay *time.Duration, dueAt time.Time) error {
 	return nil
 }
 
-func millis(t time.Time) *int64 {
-	ms := t.Add(time.Millisecond - 1).UnixMilli()
-	return &ms
-}
+func millis(t time.Time) int64 { return t.Add(time.Millisecond - 1).UnixMilli() }
 
 var (
 	topicName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
@@ -144,11 +137,11 @@ func checkTopic(name string) error {
 	return nil
 }
 
-func checkGroup(name string) error {
-	if name == "" {
+func checkGiven(field, id string) error {
+	if id == "" {
 		return nil
 	}
-	return checkID("group", name)
+	return checkID(field, id)
 }
 
 func checkID(field, id string) error {

@@ -13,10 +13,7 @@ package wakecalltest
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
-	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -115,60 +112,37 @@ func (i *Installation) Now() time.Time {
 // Advance moves the clock by d and returns the callbacks that fell due, in the order in which they were made.
 func (i *Installation) Advance(d time.Duration) []Call {
 	i.t.Helper()
-	return i.advance(map[string]any{"by": d.String()})
+	return i.advance("by", d.String())
 }
 
 // AdvanceTo moves the clock to a time and returns the callbacks that fell due.
 func (i *Installation) AdvanceTo(at time.Time) []Call {
 	i.t.Helper()
-	return i.advance(map[string]any{"to": at.Format(time.RFC3339Nano)})
+	return i.advance("to", at.Format(time.RFC3339Nano))
 }
 
-func (i *Installation) advance(by map[string]any) []Call {
+func (i *Installation) advance(field, value string) []Call {
 	i.t.Helper()
+	body, _ := json.Marshal(map[string]string{field: value}) // it cannot fail
 	var answer struct {
 		Calls     []Call    `json:"calls"`
 		StoppedAt time.Time `json:"stopped_at"`
 	}
-	i.request(http.MethodPost, "/v1/dev/advance", by, &answer)
+	i.request(http.MethodPost, "/v1/dev/advance", body, &answer)
 	if !answer.StoppedAt.IsZero() {
 		i.t.Fatalf("the clock stopped at %s, after %d callbacks", answer.StoppedAt, len(answer.Calls))
 	}
 	return answer.Calls
 }
 
-func (i *Installation) request(method, path string, body map[string]any, answer any) {
+// request has no time limit: an advance is answered when all its callbacks have been made.
+func (i *Installation) request(method, path string, body []byte, answer any) {
 	i.t.Helper()
-	if err := i.ask(i.t.Context(), method, path, body, answer); err != nil {
+	c, err := client.New(client.Options{URL: i.URL, Token: i.Token, HTTPClient: http.DefaultClient})
+	if err == nil {
+		err = c.Do(i.t.Context(), method, path, body, answer)
+	}
+	if err != nil {
 		i.t.Fatalf("%s %s: %v", method, path, err)
 	}
-}
-
-func (i *Installation) ask(ctx context.Context, method, path string, body map[string]any, answer any) error {
-	var content io.Reader
-	if body != nil {
-		text, err := json.Marshal(body)
-		if err != nil {
-			return err
-		}
-		content = bytes.NewReader(text)
-	}
-	r, err := http.NewRequestWithContext(ctx, method, i.URL+path, content)
-	if err != nil {
-		return err
-	}
-	r.Header.Set("Authorization", "Bearer "+i.Token)
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: %s", resp.Status, text)
-	}
-	return json.Unmarshal(text, answer)
 }

@@ -113,15 +113,13 @@ func (p *program) groupMoveCommand() *cobra.Command {
 	flags.Var(&shift, "shift", "call back this much later than now planned, or earlier: 1h, -15m")
 	flags.StringVar(&key, "key", "",
 		"with --shift: a repeated command with the same `KEY` moves each job once, within a day (default: generated)")
-	made := ""
-	move := p.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+	cmd.RunE = p.withKey(func(ctx context.Context, c *client.Client, args []string, generate func() string) error {
 		m, err := moveOf(flags, delay, shift, due, key)
 		if err != nil {
 			return err
 		}
 		if m.Shift != 0 && m.Key == "" {
-			made = rand.Text()
-			m.Key = made
+			m.Key = generate()
 		}
 		n, err := c.MoveGroup(ctx, args[0], m)
 		if err != nil {
@@ -130,7 +128,6 @@ func (p *program) groupMoveCommand() *cobra.Command {
 		return p.say(n, "%s of group %s moved, %d skipped", printable.Count(n.Moved, "job"), printable.Line(args[0]),
 			n.Skipped)
 	})
-	cmd.RunE = func(cmd *cobra.Command, args []string) error { return withKey(move(cmd, args), made) }
 	return p.addClientFlags(cmd)
 }
 
@@ -158,14 +155,25 @@ func moveOf(flags *pflag.FlagSet, delay, shift duration, due, key string) (m cli
 	return m, err
 }
 
-// withKey adds the generated key to an error after which nobody knows whether the jobs were moved, or a task started: a
-// command with another key would do it once more.
-func withKey(err error, key string) error {
-	if e, ok := errors.AsType[*client.Error](err); ok && e.Status < http.StatusInternalServerError {
-		return err
+// withKey is withClient for a request that must not be done twice. A key that run generates is added to an error after
+// which nobody knows whether the jobs were moved, or a task started: a command with another key would do it once more.
+func (p *program) withKey(
+	run func(ctx context.Context, c *client.Client, args []string, generate func() string) error,
+) func(*cobra.Command, []string) error {
+	key := ""
+	generate := func() string {
+		key = rand.Text()
+		return key
 	}
-	if err == nil || key == "" {
-		return err
+	command := p.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		return run(ctx, c, args, generate)
+	})
+	return func(cmd *cobra.Command, args []string) error {
+		err := command(cmd, args)
+		e, ok := errors.AsType[*client.Error](err)
+		if err == nil || key == "" || ok && e.Status < http.StatusInternalServerError {
+			return err
+		}
+		return fmt.Errorf("%w. To repeat it without doing it twice, add %s", err, printable.Command("--key", key))
 	}
-	return fmt.Errorf("%w. To repeat it without doing it twice, add %s", err, printable.Command("--key", key))
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/wakecall/wakecall/app"
 	"github.com/wakecall/wakecall/app/setup"
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/internal/describe"
@@ -170,7 +171,7 @@ func (p *program) relay(cmd *cobra.Command, f relayFlags) (err error) {
 		if err != nil {
 			return fmt.Errorf("--metrics: %w", err)
 		}
-		defer r.Serve(l)()
+		defer app.ServeMetrics(l, r.Metrics(), r.Problem, f.Log)()
 	}
 	f.Log.Info("started", "version", version, "outbox", t.String(), "server", c.URL())
 	err = r.Run(cmd.Context())

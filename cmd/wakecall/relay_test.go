@@ -24,8 +24,9 @@ func newOutbox(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range append(ddl.Statements(script), "INSERT INTO wakecall_outbox (op, topic, job_id, state, last_error) "+
-		"VALUES ('push', 'a', 'x', 'refused', 'topic a: not found')") {
+	for _, s := range append(ddl.Statements(script),
+		"INSERT INTO wakecall_outbox (op, topic, job_id, state, last_error) "+
+			"VALUES ('push', 'a', 'x', 'refused', 'topic a: not found')") {
 		if _, err := db.Exec(s); err != nil {
 			t.Fatalf("%s: %v", s, err)
 		}

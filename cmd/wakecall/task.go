@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -22,7 +21,9 @@ func (p *program) taskCommand() *cobra.Command {
 		Use: "task", GroupID: groupUse, Short: "act on all jobs that match a filter, in the background",
 		Long: "A task runs, re-drives, deletes, shifts or changes all jobs that match a filter, each once,\n" +
 			"through restarts of the servers.",
-	}, p.taskStartCommand(), p.taskListCommand(), p.taskShowCommand(), p.taskCancelCommand())
+	}, p.taskStartCommand(), p.taskListCommand(),
+		p.onTask("show", "show a task and its progress", (*client.Client).Task),
+		p.onTask("cancel", "cancel a task; what it has done stays", (*client.Client).CancelTask))
 }
 
 func (p *program) taskStartCommand() *cobra.Command {
@@ -59,9 +60,8 @@ func (p *program) taskStartCommand() *cobra.Command {
 	complete(cmd, "state", "delayed", "ready", "dead")
 	complete(cmd, "priority", "high", "normal", "low")
 	completeBy(cmd, "topic", p.completeMoreTopics)
-	made := ""
-	start := p.withClient(func(ctx context.Context, c *client.Client, args []string) (err error) {
-		err = refuseZero(flags, "topic", "state", "id-prefix", "error", "status", "reason", "by", "priority", "rate",
+	cmd.RunE = p.withKey(func(ctx context.Context, c *client.Client, args []string, generate func() string) error {
+		err := refuseZero(flags, "topic", "state", "id-prefix", "error", "status", "reason", "by", "priority", "rate",
 			"stop-above", "key")
 		if err != nil {
 			return err
@@ -70,8 +70,7 @@ func (p *program) taskStartCommand() *cobra.Command {
 			t.Change = &change
 		}
 		if t.Key == "" {
-			made = rand.Text()
-			t.Key = made
+			t.Key = generate()
 		}
 		task, err := c.StartTask(ctx, t)
 		if err != nil {
@@ -80,7 +79,6 @@ func (p *program) taskStartCommand() *cobra.Command {
 		return p.say(task, "task %s has started; `%s` tells its progress", task.ID,
 			printable.Command("wakecall task show", task.ID))
 	})
-	cmd.RunE = func(cmd *cobra.Command, args []string) error { return withKey(start(cmd, args), made) }
 	return p.addClientFlags(cmd)
 }
 
@@ -126,14 +124,6 @@ func (p *program) taskListCommand() *cobra.Command {
 		})
 	})
 	return p.addClientFlags(cmd)
-}
-
-func (p *program) taskShowCommand() *cobra.Command {
-	return p.onTask("show", "show a task and its progress", (*client.Client).Task)
-}
-
-func (p *program) taskCancelCommand() *cobra.Command {
-	return p.onTask("cancel", "cancel a task; what it has done stays", (*client.Client).CancelTask)
 }
 
 // onTask returns a command whose argument is a task, and which shows it afterwards.

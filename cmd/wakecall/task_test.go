@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-const taskJSON = `{"id":"7","action":"retry","filter":{"topic":"shop","state":"dead"},"state":"running","matched":9,"done":5,
-	"skipped":{"running":1,"gone":2,"changed":0},"failed":0,"started_by":"token:x","rate":2.5,
+const taskJSON = `{"id":"7","action":"retry","filter":{"topic":"shop","state":"dead"},"state":"running",
+	"matched":9,"done":5,"skipped":{"running":1,"gone":2,"changed":0},"failed":0,"started_by":"token:x","rate":2.5,
 	"created_at":"2026-01-02T03:04:05.678Z","updated_at":"2026-01-02T03:04:06.678Z"}`
 
 // TestTaskCommands: each sends the API's request, and shows what the API tells.
@@ -17,10 +17,10 @@ func TestTaskCommands(t *testing.T) {
 	f.answers["DELETE /v1/tasks/7"] = answer{202, taskJSON}
 	f.answers["GET /v1/tasks?limit=100"] = answer{200, `{"tasks":[` + taskJSON + `]}`}
 	for line, want := range map[string]string{
-		"retry --topic shop --error timeout --rate 2.5 --stop-above 0.2": `{"action":"retry","filter":{"topic":"shop",` +
-			`"error":"timeout"},"rate":2.5,"stop_above":0.2}`,
-		"shift --topic shop.* --state delayed --due-before 2026-01-02T03:04:05Z --by -15m": `{"action":"shift","filter":{` +
-			`"topic":"shop.*","state":"delayed","due_before":"2026-01-02T03:04:05Z"},"by":"-15m0s"}`,
+		"retry --topic shop --error timeout --rate 2.5 --stop-above 0.2": `{"action":"retry",` +
+			`"filter":{"topic":"shop","error":"timeout"},"rate":2.5,"stop_above":0.2}`,
+		"shift --topic shop.* --state delayed --due-before 2026-01-02T03:04:05Z --by -15m": `{"action":"shift",` +
+			`"filter":{"topic":"shop.*","state":"delayed","due_before":"2026-01-02T03:04:05Z"},"by":"-15m0s"}`,
 		"change --topic shop --state ready --priority low --dry-run": `{"action":"change","filter":{"topic":"shop",` +
 			`"state":"ready"},"change":{"priority":"low"},"dry_run":true}`,
 	} {

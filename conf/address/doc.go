@@ -1,2 +1,3 @@
-// Package address parses the URL of a shard, as in redis.nodes and in the registry, and hides the passwords in URLs.
+// Package address parses the URL of a shard, as in redis.nodes and in the registry, hides the passwords in URLs, and
+// tells the port of one of HTTP.
 package address

@@ -23,7 +23,8 @@ func TestOutboxTablesAreWatched(t *testing.T) {
 	want := map[string]Cause{
 		"relay_set_aside": {N: 5}, "relay_late": {N: 7, For: 400 * time.Second}, "relay_silent": {N: 1, For: time.Hour},
 	}
-	texts := map[string]string{"relay_set_aside": "aside, aside2", "relay_late": "late (refused)", "relay_silent": "gone"}
+	texts := map[string]string{"relay_set_aside": "aside, aside2", "relay_late": "late (refused)",
+		"relay_silent": "gone"}
 	if len(found) != len(want) {
 		t.Fatalf("found %+v", found)
 	}

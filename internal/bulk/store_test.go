@@ -62,7 +62,8 @@ func TestATaskOfAKeyIsCreatedOnce(t *testing.T) {
 		ask := func(actor string, p Params) (uint64, error) {
 			return r.CreateTask(t.Context(), Task{Kind: p.Do, Params: p, State: Queued, Actor: actor}, admitAny)
 		}
-		p := Params{Filter: Filter{Topic: "shop", Since: time.Now()}, Action: Action{Do: Due, Shift: time.Hour}, Key: "a"}
+		p := Params{Filter: Filter{Topic: "shop", Since: time.Now()}, Action: Action{Do: Due, Shift: time.Hour},
+			Key: "a"}
 		first, err := ask("token:x", p)
 		if err != nil {
 			t.Fatal(err)

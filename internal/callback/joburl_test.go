@@ -19,7 +19,8 @@ func TestAJobsOwnURL(t *testing.T) {
 		Secrets: []string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"},
 	})
 	for url, want := range map[string]string{
-		"": "Bearer shop", own + "/hooks/1?x=2": "Bearer shop", strings.ToUpper(own[:4]) + own[4:] + "/hooks/1": "Bearer shop",
+		"": "Bearer shop", own + "/hooks/1?x=2": "Bearer shop",
+		strings.ToUpper(own[:4]) + own[4:] + "/hooks/1": "Bearer shop",
 		other + "/hooks/1": "Bearer job",
 	} {
 		r := job()
@@ -31,7 +32,8 @@ func TestAJobsOwnURL(t *testing.T) {
 		if url != "" && !strings.HasSuffix(strings.ToLower(url), got.URL.String()) {
 			t.Errorf("%s: called %s", url, got.URL)
 		}
-		if v := got.Header.Get("Authorization"); v != want || (got.Header["Soapaction"] != nil) != (want == "Bearer shop") ||
+		if v := got.Header.Get("Authorization"); v != want ||
+			(got.Header["Soapaction"] != nil) != (want == "Bearer shop") ||
 			got.Header.Get("X-Own") != "job" || got.Header.Get("Webhook-Signature") == "" {
 			t.Errorf("%s: %v", url, got.Header)
 		}

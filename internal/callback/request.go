@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/wakecall/wakecall/conf/address"
 )
 
 // Request describes the job of one call.
@@ -103,11 +105,7 @@ func (c *Caller) message(e *Endpoint, r *Request, now time.Time) (m content, err
 
 // originOf returns a URL's origin: scheme, host and port.
 func originOf(u *url.URL) string {
-	port := u.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
-	}
-	return u.Scheme + "://" + strings.ToLower(u.Hostname()) + ":" + port
+	return u.Scheme + "://" + strings.ToLower(u.Hostname()) + ":" + address.Port(u)
 }
 
 func (c *Caller) ownMessage(e *Endpoint, to *url.URL, r *Request) (Message, error) {

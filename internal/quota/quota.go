@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/wakecall/wakecall/internal/pause"
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
@@ -186,16 +187,12 @@ func (m *Meter) giveBack(t *registry.Token, n int64) {
 
 // Run sums the waiting jobs every second while tokens have a quota of them, until ctx is done.
 func (m *Meter) Run(ctx context.Context, snapshot func() *registry.Snapshot) {
-	tick := time.NewTicker(sumEvery)
-	defer tick.Stop()
 	for {
 		if needsSum(snapshot().Limited()) {
 			m.sum(ctx)
 		}
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, sumEvery) {
 			return
-		case <-tick.C:
 		}
 	}
 }

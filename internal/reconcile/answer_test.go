@@ -3,6 +3,7 @@ package reconcile
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -33,14 +34,15 @@ func TestRecoveryOfAResult(t *testing.T) {
 	}
 	pull := func(t *testing.T, h *host, _ time.Time) {
 		topics := []store.TopicConf{{Name: "t", TTR: time.Minute, MaxAttempts: 10, Pull: true}}
-		if err := h.queue.SetTopics(t.Context(), func(yield func(store.TopicConf) bool) { yield(topics[0]) }); err != nil {
+		if err := h.queue.SetTopics(t.Context(), slices.Values(topics)); err != nil {
 			t.Fatal(err)
 		}
 		jobs, err := h.queue.Take(t.Context(), store.TakeRequest{Topics: []string{"t"}, Max: 1})
 		if err != nil || len(jobs) != 1 {
 			t.Fatal(jobs, err)
 		}
-		ends := []store.End{{Lease: jobs[0].Lease, Verb: store.Done, Attempt: &store.Attempt{Answer: "x"}, Answer: answer}}
+		ends := []store.End{{Lease: jobs[0].Lease, Verb: store.Done, Attempt: &store.Attempt{Answer: "x"},
+			Answer: answer}}
 		if d := h.queue.End(t.Context(), ends); d[0].Err != nil || d[0].Answer.Encode() != want {
 			t.Fatalf("%+v", d)
 		}
@@ -52,7 +54,8 @@ func TestRecoveryOfAResult(t *testing.T) {
 		ago  time.Duration
 	}{
 		{"all", 0, deliver, 0}, {"the end", 1, deliver, 0}, {"nothing", 2, deliver, 0},
-		{"all of a worker", 0, pull, 0}, {"the end by a worker", 1, pull, 0}, {"all long ago", 0, deliver, 3 * time.Minute},
+		{"all of a worker", 0, pull, 0}, {"the end by a worker", 1, pull, 0},
+		{"all long ago", 0, deliver, 3 * time.Minute},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -58,8 +58,8 @@ func TestRecoveryOfMovedJobs(t *testing.T) {
 
 const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
-// TestRecoveryOfTraceContexts: whatever became of a job, it keeps that of its push, through a loss of all data, too, and
-// in the shard to which it moves.
+// TestRecoveryOfTraceContexts: whatever became of a job, it keeps that of its push, through a loss of all data, too,
+// and in the shard to which it moves.
 func TestRecoveryOfTraceContexts(t *testing.T) {
 	urlA, a := startRedis(t)
 	urlB, _ := startRedis(t)

@@ -72,8 +72,8 @@ func TestASpooledPushIntoAGroupThatWasClosed(t *testing.T) {
 	}
 }
 
-// TestASpooledJobKeepsWhatItHasOfItsOwn: its expiry, counted from when it was accepted, its headers, its retry waits and
-// its trace context.
+// TestASpooledJobKeepsWhatItHasOfItsOwn: its expiry, counted from when it was accepted, its headers, its retry waits
+// and its trace context.
 func TestASpooledJobKeepsWhatItHasOfItsOwn(t *testing.T) {
 	url, _ := startRedis(t)
 	h := newHost(t, url)

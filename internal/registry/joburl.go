@@ -9,6 +9,8 @@ import (
 
 	"golang.org/x/net/idna"
 	"golang.org/x/net/publicsuffix"
+
+	"github.com/wakecall/wakecall/conf/address"
 )
 
 // A topic's job_urls are patterns of the URLs that its jobs may have instead of callback_url:
@@ -23,6 +25,9 @@ const maxJobURLs = 32
 // anyLabel is how a "*" is read where a host has labels. It is no public suffix.
 const anyLabel = "wakecall-any-label"
 
+// hasOwnCallbacks reports whether the topic's jobs are called, and in Wakecall's own dialect.
+func (t *Topic) hasOwnCallbacks() bool { return t.Delivery != DeliveryPull && t.Dialect == DialectOwn }
+
 func (t *Topic) validJobURLs() error {
 	const field = "job_urls"
 	switch {
@@ -30,7 +35,7 @@ func (t *Topic) validJobURLs() error {
 		return nil
 	case len(t.JobURLs) > maxJobURLs:
 		return OutOfRange(field, "field.too_many", len(t.JobURLs), maxJobURLs)
-	case t.Delivery == DeliveryPull || t.Dialect != DialectOwn:
+	case !t.hasOwnCallbacks():
 		return OutOfRange(field, "field.only_called")
 	}
 	for _, pattern := range t.JobURLs {
@@ -42,7 +47,7 @@ func (t *Topic) validJobURLs() error {
 }
 
 func (t *Topic) validCloudEvents() error {
-	if t.CloudEvents && (t.Delivery == DeliveryPull || t.Dialect != DialectOwn) {
+	if t.CloudEvents && !t.hasOwnCallbacks() {
 		return OutOfRange("cloudevents", "field.only_called")
 	}
 	return nil
@@ -77,7 +82,7 @@ func validPattern(field, pattern string) error {
 // about url.
 func (t *Topic) JobURL(text string) (string, error) {
 	const field = "url"
-	if t.Delivery == DeliveryPull || t.Dialect != DialectOwn {
+	if !t.hasOwnCallbacks() {
 		return "", OutOfRange(field, "field.only_called")
 	}
 	if wrong, ok := errors.AsType[*FieldError](validURL(field, text)); ok {
@@ -96,7 +101,7 @@ func (t *Topic) JobURL(text string) (string, error) {
 // allows reports whether a valid pattern allows a URL.
 func allows(pattern string, u *url.URL) bool {
 	p, err := url.Parse(pattern)
-	if err != nil || p.Scheme != u.Scheme || portOf(p) != portOf(u) || !within(p.Path, u.Path) {
+	if err != nil || p.Scheme != u.Scheme || address.Port(p) != address.Port(u) || !within(p.Path, u.Path) {
 		return false
 	}
 	wanted, labels := hostLabels(p), hostLabels(u)
@@ -131,17 +136,6 @@ func hostLabels(u *url.URL) []string {
 		}
 	}
 	return labels
-}
-
-// portOf returns the port that a URL names, or that of its scheme.
-func portOf(u *url.URL) string {
-	switch {
-	case u.Port() != "":
-		return strings.TrimLeft(u.Port(), "0")
-	case u.Scheme == "https":
-		return "443"
-	}
-	return "80"
 }
 
 // within reports whether a decoded path is that of a pattern, or below it.

@@ -49,7 +49,8 @@ func TestAnAwaitedJobKeepsItsResult(t *testing.T) {
 			f.deliver()
 			j := f.recall("t", "a")
 			const want = `{"result":{"status":200,"content_type":"text/plain","body":"paid"}}`
-			if j.State != store.Finished || j.Answer.Encode() != want || !j.BodyGone || time.Since(j.FinishedAt).Abs() > time.Minute {
+			if j.State != store.Finished || j.Answer.Encode() != want || !j.BodyGone ||
+				time.Since(j.FinishedAt).Abs() > time.Minute {
 				t.Fatalf("the job is %+v with %s", j, j.Answer.Encode())
 			}
 			if r := f.push("t", "a", 0); !r.Duplicate || r.Job.Answer.Encode() != want {
@@ -80,10 +81,12 @@ func TestEveryEndOfAnAwaitedJobIsTold(t *testing.T) {
 		push func(*store.Push)
 		end  func(f *fixture)
 	}{
-		"bury":    {nil, func(f *fixture) { f.settle(store.Bury, nil, f.reserve(1)...) }},
-		"delete":  {nil, func(f *fixture) { _ = f.q.Delete(f.ctx, "t", "a", nil) }},
-		"replace": {nil, func(f *fixture) { f.push("t", "a", 0, func(p *store.Push) { p.OnDuplicate = store.Replace }) }},
-		"by id":   {nil, func(f *fixture) { byID(f, store.End{In: []store.State{store.Ready}, Verb: store.Done}) }},
+		"bury":   {nil, func(f *fixture) { f.settle(store.Bury, nil, f.reserve(1)...) }},
+		"delete": {nil, func(f *fixture) { _ = f.q.Delete(f.ctx, "t", "a", nil) }},
+		"replace": {nil, func(f *fixture) {
+			f.push("t", "a", 0, func(p *store.Push) { p.OnDuplicate = store.Replace })
+		}},
+		"by id": {nil, func(f *fixture) { byID(f, store.End{In: []store.State{store.Ready}, Verb: store.Done}) }},
 		"acked by id": {nil, func(f *fixture) {
 			f.reserve(1)
 			byID(f, store.End{Verb: store.Done})
@@ -94,8 +97,9 @@ func TestEveryEndOfAnAwaitedJobIsTold(t *testing.T) {
 		"expiry": {func(p *store.Push) { p.TTL = time.Millisecond }, func(f *fixture) {
 			eventually(f.T, "it expires", func() bool { f.reserve(1); return f.get("t", "a").State == store.Dead })
 		}},
-		"drop":  {nil, func(f *fixture) { _, _ = f.q.DropTopic(f.ctx, "t") }},
-		"group": {func(p *store.Push) { p.Group = "g" }, func(f *fixture) { _, _ = f.q.CancelGroup(f.ctx, "g", []string{"*"}, 0) }},
+		"drop": {nil, func(f *fixture) { _, _ = f.q.DropTopic(f.ctx, "t") }},
+		"group": {func(p *store.Push) { p.Group = "g" },
+			func(f *fixture) { _, _ = f.q.CancelGroup(f.ctx, "g", []string{"*"}, 0) }},
 		"duplicate that waits": {func(p *store.Push) { p.Awaited = false }, func(f *fixture) {
 			before := f.get("t", "a").Revision
 			if r := f.push("t", "a", 0, awaited); !r.Duplicate || !r.Job.Awaited || r.Job.Revision <= before {
@@ -111,7 +115,8 @@ func TestEveryEndOfAnAwaitedJobIsTold(t *testing.T) {
 			if held := f.settle(store.Done, func(e *store.End) { e.Attempt.Status = 204 }, jobs...); !held[0] {
 				f.Error("its lease was lost")
 			}
-			if got := f.recall("t", "a").KnownAnswer().Encode(); got != `{"result":{"status":204,"content_type":"","body":"no"}}` {
+			got := f.recall("t", "a").KnownAnswer().Encode()
+			if got != `{"result":{"status":204,"content_type":"","body":"no"}}` {
 				f.Error("known:", got)
 			}
 		}},
@@ -158,10 +163,11 @@ func TestAJobThatNobodyWaitsForCostsNothing(t *testing.T) {
 
 func TestAnswersAreTextOrBase64(t *testing.T) {
 	long := strings.Repeat("é", store.MaxResult/2)
+	of := store.EndpointAnswer
 	for want, a := range map[string]*store.Answer{
-		`{"result":{"status":200,"content_type":"","body":""}}`:                    store.EndpointAnswer(200, "", nil, false),
-		`{"result":{"status":201,"content_type":"x","body":"é"},"truncated":true}`: store.EndpointAnswer(201, "x", []byte("é\xc3"), true),
-		`{"result":{"status":200,"content_type":"","body_base64":"/w=="}}`:         store.EndpointAnswer(200, "", []byte("\xff"), false),
+		`{"result":{"status":200,"content_type":"","body":""}}`:                    of(200, "", nil, false),
+		`{"result":{"status":201,"content_type":"x","body":"é"},"truncated":true}`: of(201, "x", []byte("é\xc3"), true),
+		`{"result":{"status":200,"content_type":"","body_base64":"/w=="}}`:         of(200, "", []byte("\xff"), false),
 		`{"result":{"n":[1]}}`: store.WorkerAnswer([]byte(`{"n":[1]}`)),
 		`{"result":"` + "x" + long[:store.MaxResult-2] + `","truncated":true}`: store.WorkerAnswer([]byte("x" + long)),
 		``: nil,

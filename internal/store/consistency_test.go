@@ -157,7 +157,8 @@ func (c *consistency) keyed(keys []string) {
 		topic, of, _ := strings.Cut(name, "/")
 		for id, score := range c.members("k:" + name) {
 			job := c.jobs[topic+"/"+id]
-			if !ok || job.PairsForTest()["key"] != of || job.StateForTest() != "waiting" && job.StateForTest() != "running" {
+			if !ok || job.PairsForTest()["key"] != of ||
+				job.StateForTest() != "waiting" && job.StateForTest() != "running" {
 				c.Fatalf("k:%s has %s, which is %+v", name, id, job)
 			}
 			in[topic+"/"+id] = score

@@ -34,9 +34,10 @@ func (m *keyModel) Push(t *rapid.T) {
 			Topic: "t", ID: id, Priority: store.Priority(rapid.IntRange(0, 2).Draw(t, "priority")),
 			Key:         rapid.SampledFrom([]string{"", "k", "k", "l /1"}).Draw(t, "key"),
 			OnDuplicate: store.OnDuplicate(rapid.IntRange(0, 1).Draw(t, "on duplicate")),
-			DueAt:       now.Add(rapid.SampledFrom([]time.Duration{-time.Second, 0, time.Hour, 2 * time.Hour}).Draw(t, "due")),
-			Group:       rapid.SampledFrom([]string{"", "", "g"}).Draw(t, "group"),
-			Order:       orderFor(t),
+			DueAt: now.Add(rapid.SampledFrom([]time.Duration{-time.Second, 0, time.Hour, 2 * time.Hour}).
+				Draw(t, "due")),
+			Group: rapid.SampledFrom([]string{"", "", "g"}).Draw(t, "group"),
+			Order: orderFor(t),
 		}
 		r := m.f.q.Push(t.Context(), p)
 		if r.Err != nil {

@@ -320,7 +320,8 @@ func TestWhatAnotherShardHasKeepsItsPlace(t *testing.T) {
 	f.expect("b")
 }
 
-// TestTheHomeOfAKey: one shard has the jobs of a key, and they are found by their ids; a duplicate with another key, too.
+// TestTheHomeOfAKey: one shard has the jobs of a key, and they are found by their ids; a duplicate with another key,
+// too.
 func TestTheHomeOfAKey(t *testing.T) {
 	f, states := twoShards(t, store.Options{})
 	states("active", "active")

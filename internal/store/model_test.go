@@ -57,7 +57,8 @@ func (m *model) Push(t *rapid.T) {
 		OnDuplicate: store.OnDuplicate(rapid.IntRange(0, 2).Draw(t, "on duplicate")),
 		Order:       orderFor(t),
 		Group:       rapid.SampledFrom([]string{"", "", "the group"}).Draw(t, "group"),
-		Traceparent: rapid.SampledFrom([]string{"", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}).Draw(t, "trace"),
+		Traceparent: rapid.SampledFrom([]string{"", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}).
+			Draw(t, "trace"),
 	}
 	if rapid.Bool().Draw(t, "long") {
 		p.Body = append(p.Body, make([]byte, store.LongBody)...)

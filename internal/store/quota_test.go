@@ -33,11 +33,13 @@ func TestWaitingJobsAreCounted(t *testing.T) {
 		f.settle(v, func(e *store.End) { e.Delay, e.AtHead = time.Hour, false }, leased[i])
 	}
 	f.waiting(map[uint64]int64{7: 3, 3: 2})
-	if n, err := f.b.EndDead(f.ctx, store.DeadCall{Kind: store.Redriven, Topic: "shop", Limit: 1}); err != nil || len(n) != 1 {
+	if n, err := f.b.EndDead(f.ctx, store.DeadCall{Kind: store.Redriven, Topic: "shop", Limit: 1}); err != nil ||
+		len(n) != 1 {
 		t.Fatal(n, err)
 	}
 	f.waiting(map[uint64]int64{7: 4, 3: 3})
-	if n, err := f.b.EndDead(f.ctx, store.DeadCall{Kind: store.DeadDeleted, Topic: "shop", Limit: 9}); err != nil || len(n) != 1 {
+	if n, err := f.b.EndDead(f.ctx, store.DeadCall{Kind: store.DeadDeleted, Topic: "shop", Limit: 9}); err != nil ||
+		len(n) != 1 {
 		t.Fatal(n, err)
 	}
 	f.waiting(map[uint64]int64{7: 4, 3: 3})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"golang.org/x/time/rate"
 )
@@ -34,10 +35,9 @@ type queue struct {
 }
 
 func newQueue(e sdk.SpanExporter, log *slog.Logger, metrics prometheus.Registerer) *queue {
-	spans := prometheus.NewCounterVec(prometheus.CounterOpts{
+	spans := promauto.With(metrics).NewCounterVec(prometheus.CounterOpts{
 		Name: "wakecall_spans_total", Help: "Spans of attempts by result: exported, or dropped.",
 	}, []string{"result"})
-	metrics.MustRegister(spans)
 	q := &queue{exporter: e, log: log, complaints: rate.Sometimes{Interval: time.Minute}}
 	q.exported, q.dropped = spans.WithLabelValues("exported"), spans.WithLabelValues("dropped")
 	q.SpanProcessor = sdk.NewBatchSpanProcessor(exporter{e, q}, sdk.WithMaxQueueSize(maxQueued),

@@ -56,12 +56,16 @@ func TestParents(t *testing.T) {
 		parent, links bool
 		none          bool
 	}{
-		"due at once":            {job: store.Job{Traceparent: sampled, DueAt: pushed}, parent: true},
-		"due soon, called late":  {job: store.Job{Traceparent: sampled, DueAt: pushed.Add(9 * time.Second)}, now: time.Hour, parent: true},
-		"due later":              {job: store.Job{Traceparent: sampled, DueAt: pushed.Add(10 * time.Second)}, links: true},
-		"a retry soon":           {job: store.Job{Traceparent: sampled, DueAt: pushed, Attempts: 1}, now: 9 * time.Second, parent: true},
-		"a later retry":          {job: store.Job{Traceparent: sampled, DueAt: pushed, Attempts: 1}, now: time.Minute, links: true},
-		"again after a snooze":   {job: store.Job{Traceparent: sampled, DueAt: pushed, Snoozes: 1}, now: time.Minute, links: true},
+		"due at once": {job: store.Job{Traceparent: sampled, DueAt: pushed}, parent: true},
+		"due soon, called late": {job: store.Job{Traceparent: sampled, DueAt: pushed.Add(9 * time.Second)},
+			now: time.Hour, parent: true},
+		"due later": {job: store.Job{Traceparent: sampled, DueAt: pushed.Add(10 * time.Second)}, links: true},
+		"a retry soon": {job: store.Job{Traceparent: sampled, DueAt: pushed, Attempts: 1},
+			now: 9 * time.Second, parent: true},
+		"a later retry": {job: store.Job{Traceparent: sampled, DueAt: pushed, Attempts: 1},
+			now: time.Minute, links: true},
+		"again after a snooze": {job: store.Job{Traceparent: sampled, DueAt: pushed, Snoozes: 1},
+			now: time.Minute, links: true},
 		"the push not sampled":   {job: store.Job{Traceparent: dropped, DueAt: pushed}, none: true},
 		"a push without a trace": {job: store.Job{DueAt: pushed}},
 	} {
@@ -92,7 +96,8 @@ func TestParents(t *testing.T) {
 			if (parent == pushID && trace == traceID) != c.parent || !c.parent && (parent != "" || trace == traceID) {
 				t.Errorf("trace %s, parent %q", trace, parent)
 			}
-			if len(s.GetLinks()) != 0 != c.links || c.links && fmt.Sprintf("%x", s.GetLinks()[0].GetSpanId()) != pushID {
+			if len(s.GetLinks()) != 0 != c.links ||
+				c.links && fmt.Sprintf("%x", s.GetLinks()[0].GetSpanId()) != pushID {
 				t.Errorf("links %v", s.GetLinks())
 			}
 		})
@@ -163,7 +168,8 @@ func TestErrorType(t *testing.T) {
 // TestOnlyThisPackageUsesTheSDK: what takes, calls and settles jobs has no dependency on OpenTelemetry.
 func TestOnlyThisPackageUsesTheSDK(t *testing.T) {
 	const module = "github.com/wakecall/wakecall/"
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", module+"internal/store", module+"internal/callback",
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", module+"internal/store",
+		module+"internal/callback",
 		module+"internal/queue/...", module+"internal/journal", module+"dispatcher", module+"server", module+"timer",
 		module+"client").Output()
 	if err != nil || !strings.Contains(string(out), module+"internal/store\n") {

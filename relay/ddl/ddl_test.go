@@ -55,7 +55,8 @@ func TestTheTable(t *testing.T) {
 		}
 		body := `{"n": 1.50, "t": "é😀\u0041"}`
 		if _, err := db.Exec("INSERT INTO my_outbox (op, topic, job_id, body) VALUES ('push', 'a', 'x', '" +
-			strings.ReplaceAll(body, `\`, map[bool]string{true: `\\`, false: `\`}[database == ddl.MySQL]) + "')"); err != nil {
+			strings.ReplaceAll(body, `\`, map[bool]string{true: `\\`, false: `\`}[database == ddl.MySQL]) +
+			"')"); err != nil {
 			t.Fatal(err)
 		}
 		var seq, created int64

@@ -1,4 +1,5 @@
-// Package collector has a collector of OpenTelemetry for tests: it records the spans that it receives by OTLP over HTTP.
+// Package collector has a collector of OpenTelemetry for tests: it records the spans that it receives by OTLP over
+// HTTP.
 package collector
 
 import (

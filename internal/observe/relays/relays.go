@@ -50,14 +50,11 @@ func (s Store) Save(ctx context.Context, r Relay, mine func(topics []string) boo
 		if err := tx.Where("seen_at < ?", r.SeenAt.Add(-kept)).Delete(&Relay{}).Error; err != nil {
 			return err
 		}
-		var old Relay
-		found, err := database.Find(tx, &old, "name", r.Name)
-		switch {
-		case err != nil:
+		found, err := find(tx, r.Name, mine)
+		if err != nil {
 			return err
-		case found && !mine(old.Topics):
-			return ErrOthers
-		case !found:
+		}
+		if !found {
 			n := int64(0)
 			if err := tx.Model(&Relay{}).Count(&n).Error; err != nil {
 				return err
@@ -70,16 +67,21 @@ func (s Store) Save(ctx context.Context, r Relay, mine func(topics []string) boo
 	})
 }
 
+// find reports whether a relay is reported. Error: ErrOthers.
+func find(tx *gorm.DB, name string, mine func(topics []string) bool) (bool, error) {
+	var r Relay
+	found, err := database.Find(tx, &r, "name", name)
+	if found && !mine(r.Topics) {
+		return false, ErrOthers
+	}
+	return found, err
+}
+
 // Forget deletes the report of a relay.
 func (s Store) Forget(ctx context.Context, name string, mine func(topics []string) bool) error {
 	return s.DB.Change(ctx, func(tx *gorm.DB) error {
-		var old Relay
-		found, err := database.Find(tx, &old, "name", name)
-		if err != nil || !found {
+		if found, err := find(tx, name, mine); err != nil || !found {
 			return err
-		}
-		if !mine(old.Topics) {
-			return ErrOthers
 		}
 		return tx.Where("name = ?", name).Delete(&Relay{}).Error
 	})

@@ -40,7 +40,8 @@ func TestTheLastReportCounts(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := s.Save(t.Context(), Relay{Name: "one more", Topics: []string{"*"}}, yes); !errors.Is(err, ErrTooMany) {
+		err = s.Save(t.Context(), Relay{Name: "one more", Topics: []string{"*"}}, yes)
+		if !errors.Is(err, ErrTooMany) {
 			t.Error(err)
 		}
 	})

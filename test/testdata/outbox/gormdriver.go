@@ -19,7 +19,8 @@ func main() {
 		log.Fatal(err)
 	}
 	order, _ := strconv.Atoi(os.Args[2])
-	do := map[string]func(context.Context, *gorm.DB, int) error{"place": place, "extend": extend, "pay": pay}[os.Args[1]]
+	do := map[string]func(context.Context, *gorm.DB, int) error{"place": place, "extend": extend,
+		"pay": pay}[os.Args[1]]
 	if err := do(context.Background(), db, order); err != nil {
 		log.Fatal(err)
 	}
