@@ -115,7 +115,7 @@ func TestAJobShowsItsKeptResult(t *testing.T) {
 	s := admintest.Open(t, func(o *admin.Options) { o.Queue = q }).As("look")
 	s.AddTopic("a")
 	const page = "/topics/a/jobs/job-0"
-	body := s.Shows(page, ">4bf92f3577b34da6a3ce929d0e0e4736<", j.Traceparent, "Result", "application/json",
+	body := s.Shows(page, ">4bf92f3577b34da6a3ce929d0e0e4736<", "Result", "application/json",
 		"{\n  &#34;paid&#34;: &#34;催, to the end&#34;\n}")
 	if strings.Contains(body, "Only its beginning was kept") {
 		t.Error("a whole result is shown as truncated")
