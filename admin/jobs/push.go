@@ -69,8 +69,8 @@ func (h *Handler) pushPage(c echo.Context, status int, f pushForm, wrong map[str
 
 func (h *Handler) pushJob(c echo.Context) error {
 	v := func(name string) string { return strings.TrimSpace(c.FormValue(name)) }
-	f := pushForm{v("topic"), c.FormValue("id"), c.FormValue("group"), c.FormValue("key"), v("url"), c.FormValue("body"), v("delay"),
-		v("due_at"), v("priority"), v("max_attempts"), v("on_duplicate")}
+	f := pushForm{v("topic"), c.FormValue("id"), c.FormValue("group"), c.FormValue("key"), v("url"),
+		c.FormValue("body"), v("delay"), v("due_at"), v("priority"), v("max_attempts"), v("on_duplicate")}
 	p, err := h.pushOf(f, page.Zone(c))
 	if err != nil {
 		fields, rest := h.Texts.FieldErrors(c, err)

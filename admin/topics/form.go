@@ -116,8 +116,8 @@ func addNumber(to map[string]any, name string, f page.Form, field string) error 
 	return nil
 }
 
-// perKeyOf returns nil if keys have no effect. The API's default of max_in_flight is not used: an empty field would then
-// not remove the limits.
+// perKeyOf returns nil if keys have no effect. The API's default of max_in_flight is not used: an empty field would
+// then not remove the limits.
 func perKeyOf(f page.Form) (map[string]any, error) {
 	k := map[string]any{"skip_retrying": f[keySkip] == "true"}
 	if f[keyFlight] == "" {
