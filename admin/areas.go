@@ -57,7 +57,7 @@ func newAreas(o Options, pages *page.Pages, sessions *access.Sessions, hub *live
 	})
 	in.overview = overview.New(overview.Options{
 		Pages: pages, Hub: hub, Figures: in.figures, Shards: in.shards, Registry: o.Registry, Queue: o.Queue,
-		Master: o.Master, APIURL: o.APIURL, TokenFile: o.TokenFile, Weights: o.Config.Priorities,
+		Master: o.Master, Relays: o.Relays, APIURL: o.APIURL, TokenFile: o.TokenFile, Weights: o.Config.Priorities,
 	})
 	return in
 }

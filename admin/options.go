@@ -20,6 +20,7 @@ import (
 	"github.com/wakecall/wakecall/internal/alert"
 	"github.com/wakecall/wakecall/internal/bulk"
 	"github.com/wakecall/wakecall/internal/observe/refusals"
+	"github.com/wakecall/wakecall/internal/observe/relays"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/store"
 )
@@ -42,7 +43,9 @@ type Options struct {
 	Alerts    *alert.Store
 	// Refused returns the last streak of refused pushes; nil: they are not shown.
 	Refused func(context.Context) (refusals.Streak, error)
-	Caller  topics.Caller // makes test callbacks
+	// Relays returns the last reports about outbox tables; nil: they are not shown.
+	Relays func(context.Context) ([]relays.Relay, error)
+	Caller topics.Caller // makes test callbacks
 
 	BasePath        string // path prefix of all pages: / or /wakecall
 	Proxies         page.Proxies

@@ -55,6 +55,7 @@ func (p *parts) adminOptions(caller *callback.Caller) admin.Options {
 
 		History:   &history.Reader{Store: history.NewStore(p.registry.DB())},
 		Refused:   p.lastRefused,
+		Relays:    p.relays().List,
 		Tasks:     p.taskRunner(),
 		TokenUses: p.tokenUses,
 		Host:      setup.HostName(p.cfg),

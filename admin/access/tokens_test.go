@@ -1,6 +1,7 @@
 package access_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -42,6 +43,36 @@ func TestATokenIsShownOnce(t *testing.T) {
 	if status, body := s.Post("/access/tokens", "name", "x", "topics", "*"); status != http.StatusUnprocessableEntity ||
 		!strings.Contains(body, "one or more of push") {
 		t.Errorf("a token without rights got %d\n%s", status, body)
+	}
+}
+
+func TestQuotasAreSetWithATokenAndLater(t *testing.T) {
+	t.Parallel()
+	s := admintest.Open(t, func(o *admin.Options) {
+		o.TokenUses = func(_ context.Context, list []*registry.Token) map[uint64]*registry.Quotas {
+			uses := map[uint64]*registry.Quotas{}
+			for _, t := range list {
+				uses[t.ID] = &registry.Quotas{PushesPerSecond: 3, WaitingJobs: 1234}
+			}
+			return uses
+		}
+	}).As("root")
+	form := []string{"name", "shop", "rights", "push", "topics", "*", "waiting_jobs", "5000", "pushes_per_second"}
+	if status, body := s.Post("/access/tokens", append(form, "-1")...); status != http.StatusUnprocessableEntity ||
+		!strings.Contains(body, "must be between 0 and") || !strings.Contains(body, `value="5000"`) {
+		t.Errorf("a wrong quota: %d\n%s", status, body)
+	}
+	s.Post("/access/tokens", append(form, "200")...)
+	s.Shows("/access", "200 pushes/s", "5,000 waiting jobs", "now: 3 pushes/s, 1,234 waiting")
+	to := fmt.Sprintf("/access/tokens/%d/quotas", s.Registry.ListTokens()[0].ID)
+	for quota, says := range map[string]string{"many": "is not a number", "-1": "must be between 0 and"} {
+		if status, body := s.Post(to, "pushes_per_second", quota); status != http.StatusOK || !strings.Contains(body, says) {
+			t.Errorf("%s: %d\n%s", quota, status, body)
+		}
+	}
+	s.Post(to, "pushes_per_second", "", "waiting_jobs", "7")
+	if q := s.Registry.ListTokens()[0].Quotas; q == nil || *q != (registry.Quotas{WaitingJobs: 7}) {
+		t.Errorf("changed to %+v", q)
 	}
 }
 

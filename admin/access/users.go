@@ -2,6 +2,7 @@ package access
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -47,6 +48,8 @@ type tokenForm struct {
 	Rights  []string
 	Topics  string
 	Expires string
+	Pushes  string // a second
+	Waiting string // jobs
 }
 
 // Has reports whether a right is selected.
@@ -191,13 +194,16 @@ func (h *Handler) createToken(c echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, err.Error())
 	}
 	form := tokenForm{strings.TrimSpace(c.FormValue("name")), params["rights"], c.FormValue("topics"),
-		strings.TrimSpace(c.FormValue("expires"))}
-	expires, err := registry.ParseExpiry(form.Expires, h.Now())
+		strings.TrimSpace(c.FormValue("expires")), c.FormValue("pushes_per_second"), c.FormValue("waiting_jobs")}
+	expires, wrongExpiry := registry.ParseExpiry(form.Expires, h.Now())
+	quotas, err := quotasOf(c)
+	err = errors.Join(wrongExpiry, err)
 	var secret string
 	var t *registry.Token
 	if err == nil {
 		secret, t, err = h.Tokens.CreateToken(c.Request().Context(), page.Actor(c), form.Name,
-			registry.RightsOf(form.Rights), page.Words(form.Topics), expires)
+			registry.RightsOf(form.Rights), page.Words(form.Topics), expires,
+			func(t *registry.Token) { t.Quotas = quotas })
 	}
 	if err == nil {
 		if err := h.Flashes.KeepSecret(c, fmt.Sprint(keyToken, t.ID), secret); err != nil {
@@ -223,12 +229,21 @@ func (h *Handler) tokenPage(c echo.Context) error {
 	return h.Pages.Redirect(c, "/access")
 }
 
-// setQuotas stores the quotas of a token; an empty field or 0 sets no limit.
+// setQuotas stores the quotas of a token.
 func (h *Handler) setQuotas(c echo.Context) error {
 	id, ok := list.ID(page.Param(c, "id"))
 	if !ok {
 		return echo.ErrNotFound
 	}
+	q, err := quotasOf(c)
+	if err == nil {
+		err = h.Tokens.SetQuotas(c.Request().Context(), page.Actor(c), id, q)
+	}
+	return h.finish(c, err, "/access", "access.quota_saved")
+}
+
+// quotasOf reads the quotas of a form; an empty field or 0 sets no limit.
+func quotasOf(c echo.Context) (*registry.Quotas, error) {
 	var q registry.Quotas
 	for field, n := range map[string]*int64{
 		"pushes_per_second": &q.PushesPerSecond, "waiting_jobs": &q.WaitingJobs,
@@ -239,11 +254,10 @@ func (h *Handler) setQuotas(c echo.Context) error {
 		}
 		var err error
 		if *n, err = strconv.ParseInt(text, 10, 64); err != nil {
-			return echo.NewHTTPError(http.StatusBadRequest, err.Error())
+			return nil, page.FieldError("quotas."+field, "field.number", text)
 		}
 	}
-	return h.finish(c, h.Tokens.SetQuotas(c.Request().Context(), page.Actor(c), id, &q), "/access",
-		"access.quota_saved")
+	return &q, nil
 }
 
 func (h *Handler) revokeToken(c echo.Context) error {

@@ -18,6 +18,9 @@ type exchange struct {
 	Request string // as it is sent now; empty for users who must not see it
 	Last    *store.Attempt
 	Answer  string
+	Kept    bool   // Answer is the result that is kept of a job that was waited for, not of the attempt
+	Type    string // content type of a result; empty: unknown
+	Cut     bool   // only the beginning of the result was kept
 }
 
 // exchangeOf returns nil if there is nothing to show. The request is signed, so whoever sees it can call the endpoint.
@@ -32,10 +35,23 @@ func (h *Handler) exchangeOf(c echo.Context, job *store.Job) *exchange {
 		e.Last = &job.History[n-1]
 		e.Answer, _, _ = ShownBody([]byte(e.Last.Answer))
 	}
-	if e.Request == "" && e.Last == nil {
+	if job.Answer != nil {
+		e.showResult(job.Answer, h.isPull(job.Topic))
+	}
+	if e.Request == "" && e.Last == nil && !e.Kept {
 		return nil
 	}
 	return &e
+}
+
+// showResult replaces the beginning of the last response with the result of a worker, or of an endpoint.
+func (e *exchange) showResult(a *store.Answer, worker bool) {
+	body := []byte(a.Result)
+	if !worker {
+		e.Type, body = a.Response()
+	}
+	e.Kept, e.Cut = true, a.Truncated
+	e.Answer, _, _ = ShownBody(body)
 }
 
 func requestText(s *callback.Sent) string {

@@ -46,6 +46,13 @@ type jobData struct {
 // ByHand reports whether the job is of a schedule, but no occurrence: somebody ran the schedule.
 func (d *jobData) ByHand() bool { return strings.HasPrefix(d.ID, d.Schedule+"!") }
 
+// TraceID returns the trace of the push; empty if it had none.
+func (d *jobData) TraceID() string {
+	_, rest, _ := strings.Cut(d.Traceparent, "-")
+	id, _, _ := strings.Cut(rest, "-")
+	return id
+}
+
 const bodyShown = 64 << 10
 
 // markOf fingerprints what the page of a job shows.

@@ -103,6 +103,35 @@ func TestAJobsRequestAndResponseAreThoseOfItsState(t *testing.T) {
 	}
 }
 
+// TestAJobShowsItsKeptResult, which is longer than what an attempt keeps of a response, and the trace of its push.
+func TestAJobShowsItsKeptResult(t *testing.T) {
+	t.Parallel()
+	q := admintest.NewDeadQueue("a", 1)
+	j := &q.Dead["a"][0]
+	j.Traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	j.State, j.FinishedAt = store.Finished, time.Now()
+	j.History[0].Status, j.History[0].Answer = 200, `{"paid":"beg`
+	j.Answer = store.EndpointAnswer(200, "application/json", []byte(`{"paid":"\u50ac, to the end"}`), false)
+	s := admintest.Open(t, func(o *admin.Options) { o.Queue = q }).As("look")
+	s.AddTopic("a")
+	const page = "/topics/a/jobs/job-0"
+	body := s.Shows(page, ">4bf92f3577b34da6a3ce929d0e0e4736<", "Result", "application/json",
+		"{\n  &#34;paid&#34;: &#34;催, to the end&#34;\n}")
+	if strings.Contains(body, "Only its beginning was kept") {
+		t.Error("a whole result is shown as truncated")
+	}
+	j.Answer = store.EndpointAnswer(200, "", []byte{0xff, 0, 1, 2, 3}, true)
+	s.Shows(page, "00000000  ff 00 01 02 03", "Only its beginning was kept")
+	topic := registry.NewTopic("a")
+	topic.Delivery = registry.DeliveryPull
+	_, err := s.Registry.PutTopic(t.Context(), "test", topic)
+	admintest.Must(t, err)
+	j.Answer, j.History, j.Traceparent = store.WorkerAnswer([]byte(`{"frames":240}`)), nil, ""
+	if body := s.Shows(page, "{\n  &#34;frames&#34;: 240\n}"); strings.Contains(body, "Trace ID") {
+		t.Error("a job without a trace shows one")
+	}
+}
+
 // TestThePageOfAJobRefreshesItself: after an event it requests its fragments again, but the result of the last action
 // is shown on the next page.
 func TestThePageOfAJobRefreshesItself(t *testing.T) {

@@ -24,7 +24,8 @@ func (h *Handler) pushRoutes(g *echo.Group) {
 	}))
 	g.GET("/push/settings", page.Need(account.RoleOperator, func(c echo.Context) error {
 		return h.Pages.Fragment(c, "push#settings", pushData{Settings: h.settings(pushForm{
-			Topic: strings.TrimSpace(c.QueryParam("topic")), Delay: c.QueryParam("delay"),
+			Topic: strings.TrimSpace(c.QueryParam("topic")), URL: strings.TrimSpace(c.QueryParam("url")),
+			Delay:    c.QueryParam("delay"),
 			DueAt:    c.QueryParam("due_at"),
 			Priority: c.QueryParam("priority"), MaxAttempts: c.QueryParam("max_attempts"),
 		})})
@@ -32,7 +33,7 @@ func (h *Handler) pushRoutes(g *echo.Group) {
 	g.POST("/push", page.Need(account.RoleOperator, h.pushJob))
 }
 
-type pushForm struct{ Topic, ID, Group, URL, Body, Delay, DueAt, Priority, MaxAttempts, OnDuplicate string }
+type pushForm struct{ Topic, ID, Group, Key, URL, Body, Delay, DueAt, Priority, MaxAttempts, OnDuplicate string }
 
 type pushData struct {
 	Form     pushForm
@@ -68,8 +69,8 @@ func (h *Handler) pushPage(c echo.Context, status int, f pushForm, wrong map[str
 
 func (h *Handler) pushJob(c echo.Context) error {
 	v := func(name string) string { return strings.TrimSpace(c.FormValue(name)) }
-	f := pushForm{v("topic"), c.FormValue("id"), c.FormValue("group"), v("url"), c.FormValue("body"), v("delay"),
-		v("due_at"), v("priority"), v("max_attempts"), v("on_duplicate")}
+	f := pushForm{v("topic"), c.FormValue("id"), c.FormValue("group"), c.FormValue("key"), v("url"),
+		c.FormValue("body"), v("delay"), v("due_at"), v("priority"), v("max_attempts"), v("on_duplicate")}
 	p, err := h.pushOf(f, page.Zone(c))
 	if err != nil {
 		fields, rest := h.Texts.FieldErrors(c, err)
@@ -101,7 +102,7 @@ var duplicates = map[string]store.OnDuplicate{"": store.Keep, "keep": store.Keep
 
 // pushOf validates a form as the API validates a push.
 func (h *Handler) pushOf(f pushForm, zone *time.Location) (*store.Push, error) {
-	p := &store.Push{Topic: f.Topic, ID: f.ID, Group: f.Group, Body: []byte(strings.TrimSpace(f.Body))}
+	p := &store.Push{Topic: f.Topic, ID: f.ID, Group: f.Group, Key: f.Key, Body: []byte(strings.TrimSpace(f.Body))}
 	var errs []error
 	t := h.Registry.Snapshot().Topic(f.Topic)
 	switch {
@@ -122,6 +123,9 @@ func (h *Handler) pushOf(f pushForm, zone *time.Location) (*store.Push, error) {
 	}
 	if p.Group != "" {
 		errs = append(errs, validID("group", p.Group))
+	}
+	if p.Key != "" {
+		errs = append(errs, validID("key", p.Key))
 	}
 	if f.URL != "" {
 		url, err := t.JobURL(f.URL)

@@ -14,13 +14,14 @@ import (
 
 func TestAWrongPushIsShownAtItsField(t *testing.T) {
 	t.Parallel()
-	s, _ := admintest.Shop(t)
+	s, q := admintest.Shop(t)
 	s.As("ops")
 	for field, pairs := range map[string][]string{
 		"does not exist":  {"topic", "nobody", "body", "1"},
 		"not JSON":        {"topic", "shop.close", "body", "{"},
 		"is not a delay":  {"topic", "shop.close", "body", "1", "delay", "soon"},
 		"is not an id":    {"topic", "shop.close", "body", "1", "id", " x"},
+		"key&#34; is not": {"topic", "shop.close", "body", "1", "key", " key"},
 		"between 1 and":   {"topic", "shop.close", "body", "1", "max_attempts", "many"},
 		"not &#34;x&#34;": {"topic", "shop.close", "body", "1", "priority", "x"},
 	} {
@@ -29,7 +30,10 @@ func TestAWrongPushIsShownAtItsField(t *testing.T) {
 			t.Errorf("%v: %d, without %q", pairs, status, field)
 		}
 	}
-	s.Post("/push", "topic", "shop.close", "body", "1", "id", "twice", "delay", "1h")
+	s.Post("/push", "topic", "shop.close", "body", "1", "id", "twice", "delay", "1h", "key", "customer-42")
+	if j, err := q.Get(t.Context(), "shop.close", "twice"); err != nil || j.Key != "customer-42" {
+		t.Errorf("pushed with a key: %+v, %v", j, err)
+	}
 	if status, body := s.Post("/push", "topic", "shop.close", "body", "1", "id", "twice", "on_duplicate",
 		"error"); status != http.StatusConflict || !strings.Contains(body, "already exists") {
 		t.Errorf("a duplicate: %d", status)

@@ -13,6 +13,7 @@ import (
 	"github.com/wakecall/wakecall/admin/live"
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/admin/shards"
+	"github.com/wakecall/wakecall/internal/observe/relays"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/master"
 )
@@ -27,6 +28,7 @@ type Options struct {
 	Registry Registry
 	Queue    Queue
 	Master   Master
+	Relays   func(context.Context) ([]relays.Relay, error) // nil: not shown
 
 	APIURL    string // the server's address, for command lines to copy: http://127.0.0.1:6789
 	TokenFile string // file of the first API token, for the same lines

@@ -15,6 +15,7 @@ import (
 	"github.com/wakecall/wakecall/internal/observe/activity"
 	"github.com/wakecall/wakecall/internal/observe/history"
 	"github.com/wakecall/wakecall/internal/observe/refusals"
+	"github.com/wakecall/wakecall/internal/observe/relays"
 	"github.com/wakecall/wakecall/master"
 )
 
@@ -71,6 +72,7 @@ type overviewLive struct {
 	Tree      *master.Tree
 	Shares    []share
 	Refused   refusals.Streak
+	Relays    []relay
 	Busy      bool // there were recent pushes, or there are jobs
 	CheckedAt time.Time
 	alerts    figures.Alerts
@@ -101,6 +103,12 @@ type share struct {
 
 // Percent returns the share for a bar.
 func (s share) Percent() int { return int(100 * s.Actual) }
+
+// relay is the last report of a relay about its outbox table.
+type relay struct {
+	*relays.Relay
+	State string
+}
 
 // roleSummary sums up the processes of a role.
 type roleSummary struct {
@@ -148,12 +156,25 @@ func (h *Handler) collect(ctx context.Context) *overviewLive {
 	o.Now, o.Late = h.currentRates(ctx), h.Figures.Lateness(ctx)
 	o.Shares = h.shares(ctx)
 	o.Refused = h.Figures.RefusedPushes(ctx)
+	o.Relays = h.relays(ctx)
 	o.Tree, _ = h.Master.Ps(ctx) // without a master: shown as a problem
 	o.alerts = h.Figures.OpenAlerts(ctx)
 	o.Problems = h.issues(o)
 	h.addImpact(ctx, o.Problems.List)
 	o.Busy = h.busy(o)
 	return o
+}
+
+// relays returns none while the registry's database is away, which is shown as a problem.
+func (h *Handler) relays(ctx context.Context) (shown []relay) {
+	if h.Relays == nil || !h.Registry.Up() {
+		return nil
+	}
+	list, _ := h.Relays(ctx)
+	for i := range list {
+		shown = append(shown, relay{&list[i], list[i].State(h.Now())})
+	}
+	return shown
 }
 
 // up returns the names of the shards that answer.

@@ -1,6 +1,7 @@
 package overview_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/wakecall/wakecall/admin/admintest"
 	"github.com/wakecall/wakecall/internal/alert"
 	"github.com/wakecall/wakecall/internal/message"
+	"github.com/wakecall/wakecall/internal/observe/relays"
 	"github.com/wakecall/wakecall/test/wait"
 )
 
@@ -54,6 +56,29 @@ func TestOverviewTellsWhatIsWrong(t *testing.T) {
 	strip := s.Strip()
 	if _, page := s.Get("/"); strings.Contains(page, "it is over") || !strings.Contains(strip, "no consumer") {
 		t.Errorf("an ended alert is shown, or the strip does not show that there is no consumer: %s", strip)
+	}
+}
+
+func TestOverviewShowsRelays(t *testing.T) {
+	t.Parallel()
+	s := admintest.Open(t, func(o *admin.Options) {
+		o.Relays = func(context.Context) ([]relays.Relay, error) {
+			now := o.Now()
+			return []relays.Relay{
+				{Name: "shop-db", SeenAt: now},
+				{Name: "crm-db", SeenAt: now, Report: relays.Report{OldestMS: 420_000, Waiting: 1234, Error: "<no> token"}},
+				{Name: "bills-db", SeenAt: now.Add(-time.Hour), Report: relays.Report{SetAside: 7}},
+			}, nil
+		}
+	}).As("look")
+	body := s.Shows("/", "Outbox relays", "&lt;no&gt; token", ">7m<", ">1,234<", ">7 set aside<")
+	for name, state := range map[string]string{"shop-db": "up", "crm-db": "late", "bills-db": "silent"} {
+		if _, row, _ := strings.Cut(body, ">"+name); !strings.Contains(strings.SplitN(row, "</tr>", 2)[0], ">"+state+"<") {
+			t.Errorf("%s is not shown as %s", name, state)
+		}
+	}
+	if _, body := admintest.Open(t, nil).As("look").Get("/"); strings.Contains(body, "Outbox relays") {
+		t.Error("relays are shown although none reports")
 	}
 }
 

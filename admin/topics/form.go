@@ -15,7 +15,6 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/internal/callback"
-	"github.com/wakecall/wakecall/internal/message"
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
@@ -40,8 +39,15 @@ type topicFormData struct {
 var advanced = map[string][]string{
 	"what": {"method", "content_type", "job_urls", "cloudevents", "headers"},
 	"when": {"priority", "expires_after", "on_expiry", "remember", "durability", "shard", "dialect", "retry_if",
-		"per_key"},
+		"per_key", keyFlight, keyRate, keySkip},
 }
+
+// The fields of per_key, with the names that its errors have.
+const (
+	keyFlight = "per_key.max_in_flight"
+	keyRate   = "per_key.rate_limit"
+	keySkip   = "per_key.skip_retrying"
+)
 
 // Open reports whether the advanced fields of a card are shown at first: one differs from its default, has an error, or
 // was changed by somebody else.
@@ -55,6 +61,12 @@ func (d topicFormData) Open(card string) bool {
 
 func formOf(t *registry.Topic) page.Form {
 	f := page.Typed(t.Fields())
+	var perKey map[string]json.RawMessage
+	_ = json.Unmarshal([]byte(f["per_key"]), &perKey) // empty if the topic has none
+	delete(f, "per_key")
+	for name, value := range page.Typed(perKey) {
+		f["per_key."+name] = value
+	}
 	f["etag"] = t.ETag()
 	return f
 }
@@ -79,16 +91,11 @@ func topicOf(f page.Form, state registry.TopicState) (*registry.Topic, error) {
 		}
 	}
 	for _, name := range []string{"max_attempts", "max_in_flight", "rate_limit"} {
-		if _, err := strconv.ParseFloat(f[name], 64); err == nil {
-			fields[name] = json.Number(f[name])
-		} else if f[name] != "" {
-			errs = append(errs, page.FieldError(name, "field.number", f[name]))
-		}
+		errs = append(errs, addNumber(fields, name, f, name))
 	}
-	if v := json.RawMessage(f["per_key"]); json.Valid(v) {
-		fields["per_key"] = v
-	} else if f["per_key"] != "" {
-		errs = append(errs, page.FieldError("per_key", "field.expected_not", f["per_key"], message.New("kind.per_key")))
+	perKey, err := perKeyOf(f)
+	if errs = append(errs, err); perKey != nil {
+		fields["per_key"] = perKey
 	}
 	body, err := json.Marshal(fields)
 	if err != nil {
@@ -96,6 +103,30 @@ func topicOf(f page.Form, state registry.TopicState) (*registry.Topic, error) {
 	}
 	t, err := registry.DecodeTopic(f["name"], body)
 	return t, errors.Join(append(errs, err)...)
+}
+
+// addNumber adds the number in a field of a form, if it is not empty, to what is encoded.
+func addNumber(to map[string]any, name string, f page.Form, field string) error {
+	text := f[field]
+	if _, err := strconv.ParseFloat(text, 64); err == nil && json.Valid([]byte(text)) {
+		to[name] = json.Number(text)
+	} else if text != "" {
+		return page.FieldError(field, "field.number", text)
+	}
+	return nil
+}
+
+// perKeyOf returns nil if keys have no effect. The API's default of max_in_flight is not used: an empty field would
+// then not remove the limits.
+func perKeyOf(f page.Form) (map[string]any, error) {
+	k := map[string]any{"skip_retrying": f[keySkip] == "true"}
+	if f[keyFlight] == "" {
+		if f[keySkip] == "" && (f[keyRate] == "" || f[keyRate] == "0") {
+			return nil, nil
+		}
+		return nil, page.FieldError(keyFlight, "field.key_flight")
+	}
+	return k, errors.Join(addNumber(k, "max_in_flight", f, keyFlight), addNumber(k, "rate_limit", f, keyRate))
 }
 
 func splitList(s string) []string {

@@ -125,6 +125,40 @@ func TestATopicIsRegisteredChangedAndDeleted(t *testing.T) {
 	}
 }
 
+// TestTheLimitsOfKeysAreFields: those of per_key are stored, shown, corrected and removed one by one.
+func TestTheLimitsOfKeysAreFields(t *testing.T) {
+	t.Parallel()
+	s := admintest.Open(t, nil).As("root")
+	s.AddTopic("shop.close")
+	post := func(flight, rate, skip string) (int, string) {
+		t.Helper()
+		return s.Post("/topics/shop.close/edit", admintest.TopicForm("per_key.max_in_flight", flight,
+			"per_key.rate_limit", rate, "per_key.skip_retrying", skip)...)
+	}
+	post("1", "0.5", "true")
+	want := registry.PerKey{MaxInFlight: 1, RateLimit: 0.5, SkipRetrying: true}
+	if k := s.Registry.Snapshot().Topics.Get("shop.close").PerKey; k == nil || *k != want {
+		t.Errorf("stored as %+v", k)
+	}
+	s.Shows("/topics/shop.close", "1 at a time, 0.5/s, those that wait for a retry are skipped")
+	s.Shows("/topics/shop.close/edit", `name="per_key.max_in_flight" type="number" value="1"`,
+		`name="per_key.rate_limit" type="text" value="0.5"`, `name="per_key.skip_retrying" value="true" checked`)
+	for field, bad := range map[string][3]string{
+		"max_in_flight 1: the rate": {"2", "1", ""}, "between 1 and 1000": {"0", "0", ""},
+		"not a number": {"1", "many", ""}, "required with": {"", "1", ""}, "one at a time": {"", "", "true"},
+	} {
+		status, body := post(bad[0], bad[1], bad[2])
+		if status != http.StatusUnprocessableEntity ||
+			!regexp.MustCompile(`invalid-feedback d-block">[^<]*`+field).MatchString(body) {
+			t.Errorf("%v: %d, without %q", bad, status, field)
+		}
+	}
+	post("", "0", "")
+	if k := s.Registry.Snapshot().Topics.Get("shop.close").PerKey; k != nil {
+		t.Errorf("not removed: %+v", k)
+	}
+}
+
 // TestRareFieldsAreUnderAdvanced: each card's rare fields are shown at first only if one of them differs from its
 // default or has an error.
 func TestRareFieldsAreUnderAdvanced(t *testing.T) {

@@ -10,11 +10,6 @@ import (
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
-const (
-	relayLate   = 5 * time.Minute // age of the oldest row
-	relaySilent = time.Minute     // relays report every five seconds, and withdraw their report when they stop
-)
-
 var relayKinds = []string{"relay_set_aside", "relay_late", "relay_silent"}
 
 // relays finds outbox tables with rows that are set aside or late, and those whose relays report no more. Those of a
@@ -44,19 +39,18 @@ func judgeRelays(list []relays.Relay, now time.Time) (found []Finding) {
 		names[kind] = append(names[kind], name)
 	}
 	for _, r := range list {
-		name, oldest := r.Name, time.Duration(r.Report.OldestMS)*time.Millisecond
+		name := r.Name
 		if r.Report.Error != "" {
 			name += " (" + r.Report.Error + ")"
 		}
-		silent := now.Sub(r.SeenAt)
 		if r.Report.SetAside > 0 {
 			add("relay_set_aside", r.Name, r.Report.SetAside, 0)
 		}
-		switch {
-		case silent > relaySilent:
-			add("relay_silent", r.Name, r.Report.Waiting, silent)
-		case oldest > relayLate:
-			add("relay_late", name, r.Report.Waiting, oldest)
+		switch r.State(now) {
+		case relays.Silent:
+			add("relay_silent", r.Name, r.Report.Waiting, now.Sub(r.SeenAt))
+		case relays.Late:
+			add("relay_late", name, r.Report.Waiting, r.Oldest())
 		}
 	}
 	for _, kind := range relayKinds {

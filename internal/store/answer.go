@@ -43,6 +43,20 @@ func EndpointAnswer(status int, contentType string, body []byte, truncated bool)
 	return &Answer{result, truncated}
 }
 
+// Response returns the response of an endpoint in the answer, the reverse of EndpointAnswer. Any other result is its own
+// body, without a content type.
+func (a *Answer) Response() (contentType string, body []byte) {
+	var r endpointResult
+	switch err := json.Unmarshal(a.Result, &r); {
+	case err != nil || r.Status == 0:
+		return "", a.Result
+	case r.Body != nil:
+		return r.ContentType, []byte(*r.Body)
+	}
+	body, _ = base64.StdEncoding.DecodeString(r.Base64)
+	return r.ContentType, body
+}
+
 // WorkerAnswer returns the result of a worker: JSON, or the beginning of it as a text when it is too long.
 func WorkerAnswer(result []byte) *Answer {
 	if len(result) <= MaxResult && json.Valid(result) {

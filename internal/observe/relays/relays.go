@@ -15,6 +15,18 @@ const (
 	most = 200            // names
 )
 
+// States of a relay.
+const (
+	OK     = "ok"
+	Late   = "late"   // its oldest row has waited for five minutes
+	Silent = "silent" // it reports every five seconds, and withdraws its report when it stops
+)
+
+const (
+	lateAfter   = 5 * time.Minute
+	silentAfter = time.Minute
+)
+
 // Errors of Save and Forget.
 var (
 	ErrOthers  = errors.New("the relay is reported with a token of other topics")
@@ -35,6 +47,20 @@ type Relay struct {
 	Topics []string  `gorm:"serializer:json" json:"-"` // patterns of the token that reported
 	SeenAt time.Time `json:"seen_at"`
 	Report Report    `gorm:"serializer:json" json:"-"`
+}
+
+// Oldest returns the age of the oldest row that is not set aside.
+func (r *Relay) Oldest() time.Duration { return time.Duration(r.Report.OldestMS) * time.Millisecond }
+
+// State returns OK, Late or Silent.
+func (r *Relay) State(now time.Time) string {
+	switch {
+	case now.Sub(r.SeenAt) > silentAfter:
+		return Silent
+	case r.Oldest() > lateAfter:
+		return Late
+	}
+	return OK
 }
 
 // TableName returns the table of the reports.
