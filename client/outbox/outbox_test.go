@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -91,6 +92,59 @@ func TestRows(t *testing.T) {
 	} {
 		if err := tt.do(); err != nil || tx.String() != tt.want {
 			t.Errorf("%v, inserts\n%s, want\n%s", err, tx.String(), tt.want)
+		}
+	}
+}
+
+// TestEveryFieldIsCarriedOrRefused: none is dropped.
+func TestEveryFieldIsCarriedOrRefused(t *testing.T) {
+	job := Job{Topic: "order.close", ID: "order-42"}
+	push := client.Push{Topic: job.Topic, Body: body}
+	everyField(t, push, func(tx Tx, p client.Push) error { return table.Push(t.Context(), tx, p) })
+	change := client.Change{Priority: client.Low}
+	everyField(t, change, func(tx Tx, ch client.Change) error { return table.Change(t.Context(), tx, job, ch) })
+}
+
+func everyField[T any](t *testing.T, plain T, insert func(Tx, T) error) {
+	t.Helper()
+	tx := &recorder{}
+	if err := insert(tx, plain); err != nil {
+		t.Fatal(err)
+	}
+	before := tx.String()
+	text, delay := "https://pay.shop.example/", time.Minute
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[T]()) {
+		whole := plain
+		v := reflect.ValueOf(&whole).Elem().FieldByIndex(field.Index)
+		if !v.IsZero() {
+			continue
+		}
+		switch v.Interface().(type) {
+		case string:
+			v.SetString(client.High) // any text, and a priority
+		case *string:
+			v.Set(reflect.ValueOf(&text))
+		case bool:
+			v.SetBool(true)
+		case int, time.Duration:
+			v.SetInt(1e9)
+		case *time.Duration:
+			v.Set(reflect.ValueOf(&delay))
+		case time.Time:
+			v.Set(reflect.ValueOf(due))
+		case *time.Time:
+			v.Set(reflect.ValueOf(&due))
+		case json.RawMessage:
+			v.SetBytes(body)
+		case map[string]string:
+			v.Set(reflect.ValueOf(map[string]string{"X": "1"}))
+		case []time.Duration:
+			v.Set(reflect.ValueOf([]time.Duration{time.Second}))
+		default:
+			t.Fatalf("%s has a type that this test does not know", field.Name)
+		}
+		if err := insert(tx, whole); err == nil && tx.String() == before {
+			t.Errorf("%s is dropped", field.Name)
 		}
 	}
 }

@@ -23,6 +23,9 @@ type options struct {
 	ExpiresAt   int64             `json:"expires_at,omitempty"` // Unix milliseconds
 	Headers     map[string]string `json:"headers,omitempty"`
 	Retry       []client.Duration `json:"retry,omitempty"`
+	Key         string            `json:"key,omitempty"`
+	URL         *string           `json:"url,omitempty"` // of a change; empty: the topic's
+	Traceparent string            `json:"traceparent,omitempty"`
 	Close       client.Duration   `json:"close,omitzero"` // of cancel_group
 }
 
@@ -38,7 +41,10 @@ func pushRow(p client.Push) (r row, err error) {
 	r = row{op: "push", topic: p.Topic, id: p.ID, body: string(p.Body), priority: p.Priority, group: p.Group}
 	o := options{
 		TTR: client.Duration(p.TTR), MaxAttempts: p.MaxAttempts, OnDuplicate: p.OnDuplicate,
-		TTL: client.Duration(p.TTL), Headers: p.Headers,
+		TTL: client.Duration(p.TTL), Headers: p.Headers, Key: p.Key, Traceparent: p.Traceparent,
+	}
+	if p.URL != "" {
+		o.URL = &p.URL
 	}
 	if !p.ExpiresAt.IsZero() {
 		o.ExpiresAt = millis(p.ExpiresAt)
@@ -47,8 +53,11 @@ func pushRow(p client.Push) (r row, err error) {
 		o.Retry = append(o.Retry, client.Duration(wait))
 	}
 	errs := []error{
-		checkTopic(p.Topic), checkGiven("id", p.ID), checkGiven("group", p.Group), checkBody(p.Body),
-		checkPriority(p.Priority), r.setDue(p.Delay, p.DueAt),
+		checkTopic(p.Topic), checkGiven("id", p.ID), checkGiven("group", p.Group), checkGiven("key", p.Key),
+		checkBody(p.Body), checkPriority(p.Priority), r.setDue(p.Delay, p.DueAt), checkNotLocal(p.DueLocal, p.TimeZone),
+	}
+	if p.Wait != 0 || p.DeleteOnTimeout {
+		errs = append(errs, errors.New("a push through the outbox cannot wait for its answer"))
 	}
 	if !slices.Contains([]string{"", client.Keep, client.Replace}, p.OnDuplicate) {
 		errs = append(errs, fmt.Errorf("on_duplicate must be %s or %s", client.Keep, client.Replace))
@@ -71,7 +80,7 @@ func changeRow(job Job, ch client.Change) (row, error) {
 	}
 	errs := []error{
 		checkTopic(job.Topic), checkID("id", job.ID), checkGiven("group", job.Group), checkPriority(ch.Priority),
-		r.setDue(ch.Delay, due),
+		r.setDue(ch.Delay, due), checkNotLocal(ch.DueLocal, ch.TimeZone),
 	}
 	if ch.Body != nil {
 		errs = append(errs, checkBody(ch.Body))
@@ -79,10 +88,19 @@ func changeRow(job Job, ch client.Change) (row, error) {
 	if ch.ETag != "" {
 		errs = append(errs, errors.New("a change through the outbox cannot depend on an ETag"))
 	}
-	if ch.DueAt == nil && ch.Delay == nil && ch.Priority == "" && ch.Body == nil {
+	if ch.DueAt == nil && ch.Delay == nil && ch.Priority == "" && ch.Body == nil && ch.URL == nil {
 		errs = append(errs, errors.New("nothing to change"))
 	}
-	return r, errors.Join(errs...)
+	text, err := options{URL: ch.URL}.text()
+	r.options = text
+	return r, errors.Join(append(errs, err)...)
+}
+
+func checkNotLocal(due, zone string) error {
+	if due+zone == "" {
+		return nil
+	}
+	return errors.New("due_at must not be a local time: the outbox stores an instant")
 }
 
 func cancelRow(group string, closeFor time.Duration) (r row, err error) {
