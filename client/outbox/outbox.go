@@ -62,7 +62,8 @@ func (t Table) Change(ctx context.Context, tx Tx, job Job, ch client.Change) err
 // Delete deletes a job once the transaction is committed. If it no longer exists then, nothing happens.
 func (t Table) Delete(ctx context.Context, tx Tx, job Job) error {
 	r := row{op: "delete", topic: job.Topic, id: job.ID, group: job.Group}
-	return t.insert(ctx, tx, r, errors.Join(checkTopic(job.Topic), checkID("id", job.ID), checkGiven("group", job.Group)))
+	err := errors.Join(checkTopic(job.Topic), checkID("id", job.ID), checkGiven("group", job.Group))
+	return t.insert(ctx, tx, r, err)
 }
 
 // CancelGroup deletes the waiting and dead jobs of a group once the transaction is committed. With closeFor, 1 s to

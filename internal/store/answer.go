@@ -43,8 +43,8 @@ func EndpointAnswer(status int, contentType string, body []byte, truncated bool)
 	return &Answer{result, truncated}
 }
 
-// Response returns the response of an endpoint in the answer, the reverse of EndpointAnswer. Any other result is its own
-// body, without a content type.
+// Response returns the response of an endpoint in the answer, the reverse of EndpointAnswer. Any other result is its
+// own body, without a content type.
 func (a *Answer) Response() (contentType string, body []byte) {
 	var r endpointResult
 	switch err := json.Unmarshal(a.Result, &r); {
