@@ -26,15 +26,19 @@ import (
 
 // clientCases are what every client does, one command after the other.
 var clientCases = []struct {
-	name string
-	test func(t *testing.T, d *driver)
+	name  string
+	test  func(t *testing.T, d *driver)
+	whole bool // only of clients with all calls
 }{
-	{"push", pushesWithOptions}, {"ids", pushesOddIDs}, {"body", pushesValues}, {"batch", pushesBatch},
-	{"change", changesJobs}, {"url", callsAnotherURL}, {"wait", waitsForAnswers}, {"groups", cancelsGroups},
-	{"tasks", startsTasks}, {"schedules", putsSchedules},
-	{"lease", endsLeases}, {"refused", reportsRefusals},
-	{"unreachable", reportsLostAnswers}, {"repeat", repeatsWhatIsSafe}, {"prefix", keepsThePrefix},
-	{"verify", verifiesSignatures}, {"bodies", readsBodies}, {"header", checksHeaders},
+	{"push", pushesWithOptions, false}, {"ids", pushesOddIDs, false}, {"body", pushesValues, false},
+	{"batch", pushesBatch, false}, {"change", changesJobs, false}, {"url", callsAnotherURL, false},
+	{"wait", waitsForAnswers, false}, {"groups", cancelsGroups, false}, {"tasks", startsTasks, false},
+	{"schedules", putsSchedules, false}, {"lease", endsLeases, false}, {"refused", reportsRefusals, false},
+	{"unreachable", reportsLostAnswers, false}, {"repeat", repeatsWhatIsSafe, false}, {"prefix", keepsThePrefix, false},
+	{"verify", verifiesSignatures, false}, {"bodies", readsBodies, false}, {"header", checksHeaders, false},
+	{"jobs", listsJobs, true}, {"dead", retriesDeadJobs, true}, {"topics", putsTopics, true},
+	{"search", searches, true}, {"results", acksWithResults, true}, {"limited", waitsForLimits, true},
+	{"cancelled", cancelsReserves, true},
 }
 
 type clientJob struct {
@@ -311,7 +315,9 @@ func cancelsGroups(t *testing.T, d *driver) {
 				t.Errorf("%v: due at %s", m.move, at)
 			}
 		}
-		if f := d.fails(t, on("move_group", M{"move": M{"shift": 1}}), http.StatusBadRequest); f.Field != "Idempotency-Key" {
+		if move := on("move_group", M{"move": M{"shift": 1}}); d.whole { // the client makes a key
+			d.must(t, move, nil)
+		} else if f := d.fails(t, move, http.StatusBadRequest); f.Field != "Idempotency-Key" {
 			t.Errorf("a shift without a key: %+v", f)
 		}
 
@@ -531,7 +537,7 @@ func reportsRefusals(t *testing.T, d *driver) {
 	if f.Code != "invalid" || f.Field != "max_attempts" || f.Title == "" || !strings.Contains(f.Text, "max_attempts") {
 		t.Errorf("%+v", f)
 	}
-	d.fails(t, M{"op": "push", "topic": d.topic, "push": M{"body": 1, "unknown": 1}}, http.StatusBadRequest)
+	d.fails(t, M{"op": "push", "topic": d.topic, "push": M{"body": 1, "priority": "urgent"}}, http.StatusBadRequest)
 	d.fails(t, M{"op": "push", "topic": d.topic, "push": M{"body": strings.Repeat("x", 300<<10)}},
 		http.StatusRequestEntityTooLarge)
 	d.MustPutTopic(t, d.topic+".off", M{"callback_url": d.endpoint.URL("/"), "state": "offline"})
@@ -546,6 +552,8 @@ type broken struct {
 	*httptest.Server
 	mu   sync.Mutex
 	got  []string // bodies
+	urls []string
+	keys []string // Idempotency-Key
 	ways []http.HandlerFunc
 }
 
@@ -557,6 +565,8 @@ func breakAnswers(t *testing.T, ways ...http.HandlerFunc) *broken {
 		b.mu.Lock()
 		way := b.ways[min(len(b.got), len(b.ways)-1)]
 		b.got = append(b.got, string(body))
+		b.urls = append(b.urls, r.RequestURI)
+		b.keys = append(b.keys, r.Header.Get("Idempotency-Key"))
 		b.mu.Unlock()
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		way(w, r)
@@ -687,7 +697,8 @@ func repeatsWhatIsSafe(t *testing.T, d *driver) {
 		"schedule run":    {"op": "run_schedule", "name": "s"},
 		"schedule delete": {"op": "delete_schedule", "name": "s"},
 	} {
-		for kind, way := range map[string]http.HandlerFunc{"ApiError": busy, "UnreachableError": loses} {
+		refused := d.kindOf(http.StatusServiceUnavailable, "")
+		for kind, way := range map[string]http.HandlerFunc{refused: busy, "UnreachableError": loses} {
 			b := breakAnswers(t, way)
 			command["client"] = M{"url": b.URL, "token": "", "retry_for": 5}
 			f := d.call(t, command, nil)
