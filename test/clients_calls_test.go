@@ -81,11 +81,16 @@ func pushesWithOptions(t *testing.T, d *driver) {
 	}
 }
 
+// addressable returns the names that the client can have in a path: fetch resolves dots alone, even if they are escaped.
+func (d *driver) addressable(names ...string) []string {
+	return slices.DeleteFunc(names, func(name string) bool { return d.name == "js" && strings.Trim(name, ".") == "" })
+}
+
 func pushesOddIDs(t *testing.T, d *driver) {
 	const body = `{"n": 1.0,  "big":12345678901234567890, "e":1e2,"s":"\u00fc ü 😀"}`
-	for _, id := range []string{
+	for _, id := range d.addressable(
 		"ü/ö", "漢字 😀", "a b", "..", ".", "%", "%2F", "a?b#c&d=e+f;g", `"\`, "//", strings.Repeat("é", 64), "it's (*)!~",
-	} {
+	) {
 		with := func(op string) M { return M{"op": op, "topic": d.topic, "id": id} }
 		d.must(t, M{"op": "push", "topic": d.topic, "push": M{"id": id, "json": body, "delay": "1h"}}, nil)
 		var job clientJob
@@ -282,7 +287,7 @@ func cancelsGroups(t *testing.T, d *driver) {
 	})
 	must(t, answer.JSON(&own))
 	due := time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC)
-	for _, name := range []string{"order 42/ü%2F", "..", ".", strings.Repeat("é", 64)} {
+	for _, name := range d.addressable("order 42/ü%2F", "..", ".", strings.Repeat("é", 64)) {
 		on := func(op string, more M) M {
 			c := M{"op": op, "name": name, "client": M{"url": d.Base, "token": own.Token + own.Secret}}
 			maps.Copy(c, more)
@@ -727,7 +732,7 @@ func keepsThePrefix(t *testing.T, d *driver) {
 	}))
 	t.Cleanup(proxy.Close)
 	client := M{"url": proxy.URL + "/wake/call/", "token": d.Token}
-	for _, id := range []string{"a/ü%2F", ".."} {
+	for _, id := range d.addressable("a/ü%2F", "..") {
 		push := M{"id": id, "body": 1, "delay": "1h"}
 		d.must(t, M{"op": "push", "topic": d.topic, "push": push, "client": client}, nil)
 		d.must(t, M{"op": "delete", "topic": d.topic, "id": id, "client": client}, nil)

@@ -42,6 +42,31 @@ func TestTypesOfTheClients(t *testing.T) {
 		}
 		runTool(t, "../clients/python", "mypy", "--cache-dir", t.TempDir(), "--strict", "src/wakecall")
 	})
+	t.Run("js", func(t *testing.T) {
+		t.Parallel()
+		for _, command := range []string{"tsc", "npm"} {
+			if _, err := exec.LookPath(command); err != nil {
+				t.Skipf("SKIPPED: %s is not installed (make need-all installs it)", command)
+			}
+		}
+		source, dir := t.TempDir(), t.TempDir()
+		must(t, os.CopyFS(source, os.DirFS("../clients/node")))
+		installTarball(t, source, dir)
+		text, err := os.ReadFile("testdata/clients/types.ts")
+		must(t, err)
+		must(t, os.WriteFile(filepath.Join(dir, "esm.mts"), text, 0o600))      // import
+		must(t, os.WriteFile(filepath.Join(dir, "commonjs.cts"), text, 0o600)) // require
+		runTool(t, dir, "tsc", "--strict", "--noEmit", "--module", "node16", "--target", "es2022", "--lib", "es2022,dom",
+			"esm.mts", "commonjs.cts")
+	})
+}
+
+// installTarball installs the tarball of the client for Node.js.
+func installTarball(t *testing.T, source, dir string) {
+	runTool(t, source, "npm", "pack", "--silent", "--offline")
+	runTool(t, dir, "npm", "install", "--silent", "--offline", "--ignore-scripts", "--no-audit", "--no-fund",
+		built(t, filepath.Join(source, "wakecall-*.tgz")))
+	runTool(t, dir, "node", "--print", `new (require("wakecall").Client)({ url: "http://127.0.0.1" })`)
 }
 
 func copiedFile(name string) func(t *testing.T, source, dir string) {

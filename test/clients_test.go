@@ -64,8 +64,8 @@ var languages = []language{
 		install: installWheel, whole: true, cancels: true, driver: "driver.py", env: []string{"WAKECALL_ASYNC=1"}, run: interpreted("python3"),
 	},
 	{
-		name: "js", commands: []string{"node"}, source: "clients/node", install: copiedFile("wakecall.mjs"),
-		driver: "driver.mjs", programs: []string{"push.mjs", "callback.mjs", "worker.mjs"},
+		name: "js", commands: []string{"node", "npm"}, source: "clients/node", install: installTarball,
+		whole: true, cancels: true, driver: "driver.mjs", programs: []string{"push.mjs", "callback.mjs", "worker.mjs"},
 		run: interpreted("node"), serve: interpreted("node"),
 	},
 	{
