@@ -241,4 +241,4 @@ need-all:
 		chromium=chromium gcc=gcc,libc6-dev git=git python3=python3 curl=curl openssl=openssl \
 		promtool=prometheus php=php-cli node=nodejs javac=default-jdk-headless \
 		pyproject-build=python3-build,python3-setuptools,python3-wheel,python3-pip mypy=mypy \
-		npm=npm tsc=node-typescript
+		npm=npm tsc=node-typescript composer=composer

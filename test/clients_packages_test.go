@@ -2,6 +2,7 @@ package test
 
 import (
 	"archive/zip"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +17,7 @@ func runTool(t *testing.T, dir string, args ...string) {
 	t.Helper()
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "COMPOSER_ALLOW_SUPERUSER=1") // CI is root
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", cmd, err, out)
 	}
@@ -67,6 +69,16 @@ func installTarball(t *testing.T, source, dir string) {
 	runTool(t, dir, "npm", "install", "--silent", "--offline", "--ignore-scripts", "--no-audit", "--no-fund",
 		built(t, filepath.Join(source, "wakecall-*.tgz")))
 	runTool(t, dir, "node", "--print", `new (require("wakecall").Client)({ url: "http://127.0.0.1" })`)
+}
+
+// installComposer lets Composer install the PHP client from its folder, with the autoloader of its composer.json.
+func installComposer(t *testing.T, source, dir string) {
+	runTool(t, source, "composer", "validate", "--strict")
+	must(t, os.WriteFile(filepath.Join(dir, "composer.json"), fmt.Appendf(nil, `{
+		"repositories": [{"type": "path", "url": %q, "options": {"symlink": false}}, {"packagist.org": false}],
+		"require": {"wakecall/wakecall": "@dev"}
+	}`, source), 0o600))
+	runTool(t, dir, "composer", "install", "--no-interaction", "--no-progress", "--prefer-dist")
 }
 
 func copiedFile(name string) func(t *testing.T, source, dir string) {

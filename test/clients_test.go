@@ -69,7 +69,7 @@ var languages = []language{
 		run: interpreted("node"), serve: interpreted("node"),
 	},
 	{
-		name: "php", commands: []string{"php"}, source: "clients/php", install: copiedFile("Wakecall.php"),
+		name: "php", commands: []string{"php", "composer"}, source: "clients/php", install: installComposer, whole: true,
 		driver: "driver.php", programs: []string{"push.php", "callback.php", "worker.php"}, run: interpreted("php"),
 		serve: func(file, addr string) []string { return []string{"php", "-S", addr, file} },
 	},
