@@ -12,6 +12,13 @@ import (
 // debianPython is the interpreter that has pip and setuptools when make need-all has run, whatever python3 is.
 const debianPython = "/usr/bin/python3"
 
+func skipWithout(t *testing.T, command string) {
+	t.Helper()
+	if _, err := exec.LookPath(command); err != nil {
+		t.Skipf("SKIPPED: %s is not installed (make need-all installs it)", command)
+	}
+}
+
 // runTool runs a command of a package's tools in a directory.
 func runTool(t *testing.T, dir string, args ...string) {
 	t.Helper()
@@ -34,33 +41,21 @@ func built(t *testing.T, pattern string) string {
 	return files[0]
 }
 
-// TestTypesOfTheClients: the types that the packages have are complete, and right.
-func TestTypesOfTheClients(t *testing.T) {
-	t.Parallel()
-	t.Run("python", func(t *testing.T) {
-		t.Parallel()
-		if _, err := exec.LookPath("mypy"); err != nil {
-			t.Skip("SKIPPED: mypy is not installed (make need-all installs it)")
-		}
-		runTool(t, "../clients/python", "mypy", "--cache-dir", t.TempDir(), "--strict", "src/wakecall")
-	})
-	t.Run("js", func(t *testing.T) {
-		t.Parallel()
-		for _, command := range []string{"tsc", "npm"} {
-			if _, err := exec.LookPath(command); err != nil {
-				t.Skipf("SKIPPED: %s is not installed (make need-all installs it)", command)
-			}
-		}
-		source, dir := t.TempDir(), t.TempDir()
-		must(t, os.CopyFS(source, os.DirFS("../clients/node")))
-		installTarball(t, source, dir)
-		text, err := os.ReadFile("testdata/clients/types.ts")
-		must(t, err)
-		must(t, os.WriteFile(filepath.Join(dir, "esm.mts"), text, 0o600))      // import
-		must(t, os.WriteFile(filepath.Join(dir, "commonjs.cts"), text, 0o600)) // require
-		runTool(t, dir, "tsc", "--strict", "--noEmit", "--module", "node16", "--target", "es2022", "--lib", "es2022,dom",
-			"esm.mts", "commonjs.cts")
-	})
+// typesOfPython: what type checkers know of the Python client is complete, and right.
+func typesOfPython(t *testing.T, dir string) {
+	skipWithout(t, "mypy")
+	runTool(t, dir, "mypy", "--cache-dir", t.TempDir(), "--strict", "wakecall")
+}
+
+// typesOfNode: TypeScript knows the client for Node.js, whether it is imported or required.
+func typesOfNode(t *testing.T, dir string) {
+	skipWithout(t, "tsc")
+	text, err := os.ReadFile("testdata/clients/types.ts")
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(dir, "esm.mts"), text, 0o600))      // import
+	must(t, os.WriteFile(filepath.Join(dir, "commonjs.cts"), text, 0o600)) // require
+	runTool(t, dir, "tsc", "--strict", "--noEmit", "--module", "node16", "--target", "es2022", "--lib", "es2022,dom",
+		"esm.mts", "commonjs.cts")
 }
 
 // installTarball installs the tarball of the client for Node.js.
@@ -79,14 +74,6 @@ func installComposer(t *testing.T, source, dir string) {
 		"require": {"wakecall/wakecall": "@dev"}
 	}`, source), 0o600))
 	runTool(t, dir, "composer", "install", "--no-interaction", "--no-progress", "--prefer-dist")
-}
-
-func copiedFile(name string) func(t *testing.T, source, dir string) {
-	return func(t *testing.T, source, dir string) {
-		text, err := os.ReadFile(filepath.Join(source, name))
-		must(t, err)
-		must(t, os.WriteFile(filepath.Join(dir, filepath.Base(name)), text, 0o600))
-	}
 }
 
 // installWheel installs the wheel of the Python client. The wheel says that it has types, and the client without asyncio
@@ -108,4 +95,21 @@ func installWheel(t *testing.T, source, dir string) {
 	}
 	runTool(t, source, debianPython, "-m", "pip", "install", "-q", "--root-user-action=ignore", "--no-index", "--no-deps",
 		"--target", dir, wheel)
+}
+
+// mavenRepository is where Debian's packages have Maven's plugins, so that nothing is fetched.
+const mavenRepository = "/usr/share/maven-repo"
+
+// installJar builds the jars of the client for Java: its classes, its sources and its documentation.
+func installJar(t *testing.T, source, dir string) {
+	if _, err := os.Stat(filepath.Join(mavenRepository, "org/apache/maven/plugins/maven-javadoc-plugin")); err != nil {
+		t.Skip("SKIPPED: Maven's plugins are not installed (make need-all installs them)")
+	}
+	runTool(t, source, "mvn", "-q", "-B", "-o", "-Dmaven.repo.local="+mavenRepository, "-Dmaven.test.skip", "package")
+	for _, kind := range []string{"-sources", "-javadoc"} {
+		built(t, filepath.Join(source, "target/wakecall-[0-9.]*"+kind+".jar"))
+	}
+	jar, err := os.ReadFile(built(t, filepath.Join(source, "target/wakecall-*[0-9].jar")))
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(dir, "wakecall.jar"), jar, 0o600))
 }

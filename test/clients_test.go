@@ -31,14 +31,16 @@ type language struct {
 	source   string   // the folder of its package
 	// install builds the package in a copy of its folder, and installs what was built in the directory of the programs.
 	install func(t *testing.T, source, dir string)
-	whole   bool // it has all calls
-	cancels bool // its calls can be cancelled
+	types   func(t *testing.T, dir string) // checks those of the installed package
+	cancels bool                           // its calls can be cancelled
 	driver  string
-	// programs are the files of the three examples in the package's README; none: they are another language's.
-	programs []string
+	// programs are the files of the three examples.
+	programs [3]string
 	// compile compiles all files of a directory.
 	compile []string
-	env     []string // of the driver
+	// variants are other ways to use the package, whose calls can be cancelled. The driver has their name in its environment.
+	variants []string
+	env      []string // of the driver
 	// run returns how a file is run; a server, which listens on addr, may be run in another way.
 	run, serve func(file, addr string) []string
 	// terminated is the exit code of a worker that has ended after SIGTERM.
@@ -50,43 +52,39 @@ func interpreted(command string) func(file, addr string) []string {
 }
 
 func compiled(file, _ string) []string {
-	return []string{"java", "-Xshare:auto", "-cp", ".", strings.TrimSuffix(file, ".java")}
+	return []string{"java", "-Xshare:auto", "-cp", ".:wakecall.jar", strings.TrimSuffix(file, ".java")}
 }
 
 var languages = []language{
 	{
 		name: "python", commands: []string{"python3", "pyproject-build", debianPython}, source: "clients/python",
-		install: installWheel, whole: true, driver: "driver.py", programs: []string{"push.py", "callback.py", "worker.py"},
-		run: interpreted("python3"), serve: interpreted("python3"),
+		install: installWheel, types: typesOfPython,
+		driver: "driver.py", programs: [3]string{"push.py", "callback.py", "worker.py"},
+		run: interpreted("python3"), serve: interpreted("python3"), variants: []string{"asyncio"},
 	},
 	{
-		name: "asyncio", commands: []string{"python3", "pyproject-build", debianPython}, source: "clients/python",
-		install: installWheel, whole: true, cancels: true, driver: "driver.py", env: []string{"WAKECALL_ASYNC=1"}, run: interpreted("python3"),
-	},
-	{
-		name: "js", commands: []string{"node", "npm"}, source: "clients/node", install: installTarball,
-		whole: true, cancels: true, driver: "driver.mjs", programs: []string{"push.mjs", "callback.mjs", "worker.mjs"},
+		name: "js", commands: []string{"node", "npm"}, source: "clients/node", install: installTarball, types: typesOfNode,
+		cancels: true, driver: "driver.mjs", programs: [3]string{"push.mjs", "callback.mjs", "worker.mjs"},
 		run: interpreted("node"), serve: interpreted("node"),
 	},
 	{
-		name: "php", commands: []string{"php", "composer"}, source: "clients/php", install: installComposer, whole: true,
-		driver: "driver.php", programs: []string{"push.php", "callback.php", "worker.php"}, run: interpreted("php"),
+		name: "php", commands: []string{"php", "composer"}, source: "clients/php", install: installComposer,
+		driver: "driver.php", programs: [3]string{"push.php", "callback.php", "worker.php"}, run: interpreted("php"),
 		serve: func(file, addr string) []string { return []string{"php", "-S", addr, file} },
 	},
 	{
-		name: "java", commands: []string{"javac"}, source: "clients/java",
-		install: copiedFile("io/github/wakecall/Wakecall.java"),
-		driver:  "Driver.java", programs: []string{"PushOrder.java", "Callback.java", "Worker.java"},
+		name: "java", commands: []string{"javac", "mvn"}, source: "clients/java", install: installJar,
+		cancels: true, driver: "Driver.java", programs: [3]string{"PushOrder.java", "Callback.java", "Worker.java"},
 		compile: []string{
-			"javac", "--release", "11", "-encoding", "UTF-8", "-d", ".",
-			"Wakecall.java", "Driver.java", "PushOrder.java", "Callback.java", "Worker.java",
+			"javac", "--release", "11", "-encoding", "UTF-8", "-cp", "wakecall.jar", "-d", ".",
+			"Driver.java", "PushOrder.java", "Callback.java", "Worker.java",
 		},
 		run: compiled, serve: compiled,
 		// A JVM that ends by a signal has its number, whatever the program does.
 		terminated: 128 + int(syscall.SIGTERM),
 	},
 	{
-		name: "go", commands: []string{"go"}, source: clientsGuide, programs: []string{"push.go", "callback.go", "worker.go"},
+		name: "go", commands: []string{"go"}, source: clientsGuide, programs: [3]string{"push.go", "callback.go", "worker.go"},
 		run:   func(file, _ string) []string { return []string{"./" + strings.TrimSuffix(file, ".go")} },
 		serve: func(file, _ string) []string { return []string{"./" + strings.TrimSuffix(file, ".go")} },
 	},
@@ -126,30 +124,37 @@ func TestClients(t *testing.T) {
 		t.Run(l.name, func(t *testing.T) {
 			t.Parallel()
 			for _, command := range l.commands {
-				if _, err := exec.LookPath(command); err != nil {
-					t.Skipf("SKIPPED: %s is not installed (make need-all installs it)", command)
-				}
+				skipWithout(t, command)
 			}
 			c := newClientTest(t, i, l)
-			if l.programs != nil {
-				t.Run("examples", func(t *testing.T) { t.Parallel(); c.examples(t) })
-			}
+			t.Run("examples", func(t *testing.T) { t.Parallel(); c.examples(t) })
 			if l.driver == "" {
 				return
 			}
-			t.Run("worker", func(t *testing.T) { t.Parallel(); c.worker(t) })
-			t.Run("bodies", func(t *testing.T) { t.Parallel(); c.workerBodies(t) })
-			t.Run("calls", func(t *testing.T) {
-				t.Parallel()
-				d := c.drive(t)
-				for _, one := range clientCases {
-					if l.whole || !one.whole {
-						t.Run(one.name, func(t *testing.T) { one.test(t, d) })
-					}
-				}
-			})
+			if l.types != nil {
+				t.Run("types", func(t *testing.T) { t.Parallel(); l.types(t, c.dir) })
+			}
+			c.runDriver(t)
+			for _, variant := range l.variants {
+				v := *c
+				v.name, v.cancels, v.env = variant, true, []string{"WAKECALL_VARIANT=" + variant}
+				t.Run(variant, func(t *testing.T) { t.Parallel(); v.runDriver(t) })
+			}
 		})
 	}
+}
+
+// runDriver runs what each client does.
+func (c *clientTest) runDriver(t *testing.T) {
+	t.Run("worker", func(t *testing.T) { t.Parallel(); c.worker(t) })
+	t.Run("bodies", func(t *testing.T) { t.Parallel(); c.workerBodies(t) })
+	t.Run("calls", func(t *testing.T) {
+		t.Parallel()
+		d := c.drive(t)
+		for _, one := range clientCases {
+			t.Run(one.name, func(t *testing.T) { one.test(t, d) })
+		}
+	})
 }
 
 // clientTest is a language's client with an installation.
@@ -166,9 +171,7 @@ func newClientTest(t *testing.T, i *installation, l language) *clientTest {
 	t.Helper()
 	c := &clientTest{language: l, installation: i, dir: process.Dir(t, "client-"+l.name), port: freeport.TCP(t)}
 	c.secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-	if l.programs != nil {
-		c.writeExamples(t)
-	}
+	c.writeExamples(t)
 	if l.install == nil {
 		return c
 	}
@@ -184,8 +187,8 @@ func newClientTest(t *testing.T, i *installation, l language) *clientTest {
 	return c
 }
 
-// writeExamples writes the programs of the documents, with this installation in them. Those in Go are built from here, so
-// that their imports are resolved in this module.
+// writeExamples writes the programs of the documents, with this installation in them. Those in Go are built from here,
+// so that their imports are resolved in this module.
 func (c *clientTest) writeExamples(t *testing.T) {
 	t.Helper()
 	here := strings.NewReplacer("http://127.0.0.1:6789", c.Base, "8080", fmt.Sprint(c.port),
@@ -474,9 +477,6 @@ func (d *driver) fails(t *testing.T, command M, status int) *failure {
 
 // kindOf returns the class of a refusal.
 func (d *driver) kindOf(status int, code string) string {
-	if !d.whole {
-		return "ApiError"
-	}
 	switch code {
 	case "group_closed":
 		return "GroupClosedError"
@@ -496,11 +496,21 @@ func (d *driver) kindOf(status int, code string) string {
 func TestTheClientsGuideHasTheExamples(t *testing.T) {
 	t.Parallel()
 	for _, l := range languages {
-		if l.programs == nil {
-			continue
-		}
 		if got := codeBlocks(t, clientsGuide, l.name); !slices.Equal(got, codeBlocks(t, l.readme(), l.name)) {
 			t.Errorf("%s has other %s programs than %s", clientsGuide, l.name, l.readme())
+		}
+	}
+}
+
+// TestTheClientsHaveTheLicence: each package has the text of the licence that its manifest names.
+func TestTheClientsHaveTheLicence(t *testing.T) {
+	t.Parallel()
+	licence, err := os.ReadFile("../LICENSE")
+	must(t, err)
+	for _, folder := range []string{"python", "node", "php", "java"} {
+		text, err := os.ReadFile("../clients/" + folder + "/LICENSE")
+		if err != nil || !bytes.Equal(text, licence) {
+			t.Errorf("clients/%s/LICENSE is not that of the repository: %v", folder, err)
 		}
 	}
 }
@@ -514,10 +524,10 @@ func TestTheClientsHaveTheNewestVersion(t *testing.T) {
 	if version == nil {
 		t.Fatal("the changelog names no version")
 	}
-	for _, file := range []string{"python/pyproject.toml", "node/package.json"} {
+	for _, file := range []string{"python/pyproject.toml", "node/package.json", "java/pom.xml"} {
 		text, err := os.ReadFile("../clients/" + file)
 		must(t, err)
-		found := regexp.MustCompile(`(?m)^ *"?version"? ?[:=] ?"([^"]+)"`).FindSubmatch(text)
+		found := regexp.MustCompile(`(?m)^ *["<]?version["> ]+[:=]? ?"?([0-9.]+)`).FindSubmatch(text)
 		if found == nil || !bytes.Equal(found[1], version[1]) {
 			t.Errorf("clients/%s has the version %q, the changelog %q", file, found, version[1])
 		}

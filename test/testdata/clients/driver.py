@@ -1,7 +1,7 @@
 """Runs commands of clients_test.go with the Python client: a JSON object a line in, its outcome a line out.
 
-driver.py work TOPIC works a pull topic until SIGTERM; a job's body says what its handler does. With WAKECALL_ASYNC it
-uses AsyncClient.
+driver.py work TOPIC works a pull topic until SIGTERM; a job's body says what its handler does. With
+WAKECALL_VARIANT=asyncio it uses AsyncClient.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ import time
 
 import wakecall
 
-ASYNC = "WAKECALL_ASYNC" in os.environ
+ASYNC = os.environ.get("WAKECALL_VARIANT") == "asyncio"
 loop = asyncio.new_event_loop() if ASYNC else None
 clients = {}
 
