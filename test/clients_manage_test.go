@@ -81,6 +81,13 @@ func putsTopics(t *testing.T, d *driver) {
 		read.Etag != made.Etag || !slices.Equal(read.Retry, []string{"10s", "1m0s"}) {
 		t.Errorf("made %+v, read %+v", made, read)
 	}
+	delete(put, "headers")
+	var whole M // as it was read
+	d.must(t, on("put_topic", M{"settings": put}), &whole)
+	d.must(t, on("put_topic", M{"settings": whole}), &read)
+	if read.Etag != whole["etag"] {
+		t.Errorf("a topic put as it was read has changed: %+v, %+v", whole, read)
+	}
 	put["state"] = "paused"
 	d.must(t, on("put_topic", M{"settings": put, "reason": "a deploy", "etag": read.Etag}), &made)
 	if made.State != "paused" || made.Etag == read.Etag {
@@ -159,6 +166,8 @@ func waitsForLimits(t *testing.T, d *driver) {
 			t.Errorf("%s: keys %q", name, b.keys)
 		}
 	}
+	usual := breakAnswers(t, limited, replies(http.StatusOK, anyJob))
+	d.must(t, M{"op": "get", "topic": "t", "id": "x", "client": M{"url": usual.URL, "token": "", "retry_for": "default"}}, nil)
 	b := breakAnswers(t, limited)
 	command := M{"op": "get", "topic": "t", "id": "x", "client": M{"url": b.URL, "token": ""}}
 	if f := d.call(t, command, nil); f == nil || f.Kind != "RateLimitedError" || len(b.bodies()) != 1 {

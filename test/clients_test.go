@@ -430,8 +430,11 @@ func (d *driver) call(t *testing.T, command M, value any) *failure {
 	if command["client"] == nil {
 		command["client"] = M{"url": d.Base, "token": d.Token}
 	}
-	if client := command["client"].(M); client["retry_for"] == nil {
+	switch client := command["client"].(M); client["retry_for"] {
+	case nil:
 		client["retry_for"] = 0
+	case "default":
+		delete(client, "retry_for")
 	}
 	line, err := json.Marshal(command)
 	must(t, err)

@@ -62,10 +62,11 @@ public class Driver {
     }
 
     static Wakecall client(Map<String, Object> options) {
-        return CLIENTS.computeIfAbsent(options, o ->
-            new Wakecall((String) options.get("url"), (String) options.get("token"))
-                .timeout(duration(options.getOrDefault("timeout", 30L)))
-                .retryFor(duration(options.getOrDefault("retry_for", 0L))));
+        return CLIENTS.computeIfAbsent(options, o -> {
+            var client = new Wakecall((String) options.get("url"), (String) options.get("token"))
+                .timeout(duration(options.getOrDefault("timeout", 30L)));
+            return options.containsKey("retry_for") ? client.retryFor(duration(options.get("retry_for"))) : client;
+        });
     }
 
     static Duration duration(Object seconds) {
@@ -122,8 +123,12 @@ public class Driver {
             case "topic":
                 return k.topic(name).fields;
             case "put_topic":
+                var members = (Map<String, Object>) c.get("settings");
+                if (members.containsKey("etag")) { // a topic as it was read
+                    return k.putTopic(name, TopicSettings.of(k.topic(name))).fields;
+                }
                 var settings = new TopicSettings().ifMatch((String) c.get("etag")).reason((String) c.get("reason"));
-                ((Map<String, Object>) c.get("settings")).forEach(settings::set);
+                members.forEach(settings::set);
                 return k.putTopic(name, settings).fields;
             case "delete_topic":
                 k.deleteTopic(name, Boolean.TRUE.equals(c.get("drop")), false, null);
