@@ -231,11 +231,17 @@ screenshots: need-all ## take pictures of every page of the web admin (dist/scre
 clean: ## remove what the other targets made, but not ./data
 	rm -rf bin dist cover.out
 
-# Commands and the Debian packages that have them. The race detector needs a C compiler, the clients their languages.
+# Commands and the Debian packages that have them. The race detector needs a C compiler, the clients their languages
+# and what builds their packages.
+MAVEN := /usr/share/maven-repo/org/apache/maven/plugins
 .PHONY: need-redis need-all
 need-redis:
 	@scripts/install redis-server=redis-server
 need-all:
 	@scripts/install redis-server=redis-server mariadbd=mariadb-server sqlite3=sqlite3 beanstalkd=beanstalkd \
 		chromium=chromium gcc=gcc,libc6-dev git=git python3=python3 curl=curl openssl=openssl \
-		promtool=prometheus php=php-cli node=nodejs javac=default-jdk-headless
+		promtool=prometheus php=php-cli node=nodejs javac=default-jdk-headless \
+		pyproject-build=python3-build,python3-setuptools,python3-wheel,python3-pip mypy=mypy \
+		npm=npm tsc=node-typescript composer=composer mvn=maven \
+		$(MAVEN)/maven-compiler-plugin=libmaven-resources-plugin-java,libmaven-compiler-plugin-java,libsurefire-java \
+		$(MAVEN)/maven-javadoc-plugin=libmaven-jar-plugin-java,libmaven-source-plugin-java,libmaven-javadoc-plugin-java

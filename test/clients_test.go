@@ -26,15 +26,21 @@ import (
 
 // language is one whose client the repository has.
 type language struct {
-	name    string // of its code blocks
-	command string
-	readme  string
-	client  string // the file to copy
+	name     string   // of its code blocks
+	commands []string // that build its package, install it, and run programs
+	source   string   // the folder of its package
+	// install builds the package in a copy of its folder, and installs what was built in the directory of the programs.
+	install func(t *testing.T, source, dir string)
+	types   func(t *testing.T, dir string) // checks those of the installed package
+	cancels bool                           // its calls can be cancelled
 	driver  string
 	// programs are the files of the three examples.
 	programs [3]string
 	// compile compiles all files of a directory.
 	compile []string
+	// variants are other ways to use the package, whose calls can be cancelled. The driver has their name in its environment.
+	variants []string
+	env      []string // of the driver
 	// run returns how a file is run; a server, which listens on addr, may be run in another way.
 	run, serve func(file, addr string) []string
 	// terminated is the exit code of a worker that has ended after SIGTERM.
@@ -45,50 +51,54 @@ func interpreted(command string) func(file, addr string) []string {
 	return func(file, _ string) []string { return []string{command, file} }
 }
 
-func compiled(file, _ string) []string { return []string{"java", "-Xshare:auto", "-cp", ".", file} }
+func compiled(file, _ string) []string {
+	return []string{"java", "-Xshare:auto", "-cp", ".:wakecall.jar", strings.TrimSuffix(file, ".java")}
+}
 
 var languages = []language{
 	{
-		name: "python", command: "python3", readme: "clients/python/README.md",
-		client: "clients/python/wakecall.py", driver: "driver.py",
-		programs: [3]string{"push.py", "callback.py", "worker.py"},
-		run:      interpreted("python3"), serve: interpreted("python3"),
+		name: "python", commands: []string{"python3", "pyproject-build", debianPython}, source: "clients/python",
+		install: installWheel, types: typesOfPython,
+		driver: "driver.py", programs: [3]string{"push.py", "callback.py", "worker.py"},
+		run: interpreted("python3"), serve: interpreted("python3"), variants: []string{"asyncio"},
 	},
 	{
-		name: "js", command: "node", readme: "clients/node/README.md",
-		client: "clients/node/wakecall.mjs", driver: "driver.mjs",
-		programs: [3]string{"push.mjs", "callback.mjs", "worker.mjs"},
-		run:      interpreted("node"), serve: interpreted("node"),
+		name: "js", commands: []string{"node", "npm"}, source: "clients/node", install: installTarball, types: typesOfNode,
+		cancels: true, driver: "driver.mjs", programs: [3]string{"push.mjs", "callback.mjs", "worker.mjs"},
+		run: interpreted("node"), serve: interpreted("node"),
 	},
 	{
-		name: "php", command: "php", readme: "clients/php/README.md",
-		client: "clients/php/Wakecall.php", driver: "driver.php",
-		programs: [3]string{"push.php", "callback.php", "worker.php"},
-		run:      interpreted("php"),
-		serve:    func(file, addr string) []string { return []string{"php", "-S", addr, file} },
+		name: "php", commands: []string{"php", "composer"}, source: "clients/php", install: installComposer,
+		driver: "driver.php", programs: [3]string{"push.php", "callback.php", "worker.php"}, run: interpreted("php"),
+		serve: func(file, addr string) []string { return []string{"php", "-S", addr, file} },
 	},
 	{
-		name: "java", command: "javac", readme: "clients/java/README.md",
-		client: "clients/java/io/github/wakecall/Wakecall.java", driver: "Driver",
-		programs: [3]string{"PushOrder.java", "Callback.java", "Worker.java"},
+		name: "java", commands: []string{"javac", "mvn"}, source: "clients/java", install: installJar,
+		cancels: true, driver: "Driver.java", programs: [3]string{"PushOrder.java", "Callback.java", "Worker.java"},
 		compile: []string{
-			"javac", "--release", "11", "-encoding", "UTF-8", "-d", ".",
-			"Wakecall.java", "Driver.java", "PushOrder.java", "Callback.java", "Worker.java",
+			"javac", "--release", "11", "-encoding", "UTF-8", "-cp", "wakecall.jar", "-d", ".",
+			"Driver.java", "PushOrder.java", "Callback.java", "Worker.java",
 		},
-		run:   func(file, addr string) []string { return compiled(strings.TrimSuffix(file, ".java"), addr) },
-		serve: func(file, addr string) []string { return compiled(strings.TrimSuffix(file, ".java"), addr) },
+		run: compiled, serve: compiled,
 		// A JVM that ends by a signal has its number, whatever the program does.
 		terminated: 128 + int(syscall.SIGTERM),
 	},
 	{
-		name: "go", command: "go", readme: clientsGuide,
-		programs: [3]string{"push.go", "callback.go", "worker.go"},
-		run:      func(file, _ string) []string { return []string{"./" + strings.TrimSuffix(file, ".go")} },
-		serve:    func(file, _ string) []string { return []string{"./" + strings.TrimSuffix(file, ".go")} },
+		name: "go", commands: []string{"go"}, source: clientsGuide, programs: [3]string{"push.go", "callback.go", "worker.go"},
+		run:   func(file, _ string) []string { return []string{"./" + strings.TrimSuffix(file, ".go")} },
+		serve: func(file, _ string) []string { return []string{"./" + strings.TrimSuffix(file, ".go")} },
 	},
 }
 
 const clientsGuide = "docs/guides/clients.md"
+
+// readme is the document with the examples of a language.
+func (l *language) readme() string {
+	if filepath.Ext(l.source) == ".md" {
+		return l.source
+	}
+	return filepath.Join(l.source, "README.md")
+}
 
 // codeBlocks returns the code of a language in a document.
 func codeBlocks(t *testing.T, file, language string) []string {
@@ -113,25 +123,38 @@ func TestClients(t *testing.T) {
 	for _, l := range languages {
 		t.Run(l.name, func(t *testing.T) {
 			t.Parallel()
-			if _, err := exec.LookPath(l.command); err != nil {
-				t.Skipf("SKIPPED: %s is not installed (make need-all installs it)", l.command)
+			for _, command := range l.commands {
+				skipWithout(t, command)
 			}
 			c := newClientTest(t, i, l)
 			t.Run("examples", func(t *testing.T) { t.Parallel(); c.examples(t) })
 			if l.driver == "" {
 				return
 			}
-			t.Run("worker", func(t *testing.T) { t.Parallel(); c.worker(t) })
-			t.Run("bodies", func(t *testing.T) { t.Parallel(); c.workerBodies(t) })
-			t.Run("calls", func(t *testing.T) {
-				t.Parallel()
-				d := c.drive(t)
-				for _, one := range clientCases {
-					t.Run(one.name, func(t *testing.T) { one.test(t, d) })
-				}
-			})
+			if l.types != nil {
+				t.Run("types", func(t *testing.T) { t.Parallel(); l.types(t, c.dir) })
+			}
+			c.runDriver(t)
+			for _, variant := range l.variants {
+				v := *c
+				v.name, v.cancels, v.env = variant, true, []string{"WAKECALL_VARIANT=" + variant}
+				t.Run(variant, func(t *testing.T) { t.Parallel(); v.runDriver(t) })
+			}
 		})
 	}
+}
+
+// runDriver runs what each client does.
+func (c *clientTest) runDriver(t *testing.T) {
+	t.Run("worker", func(t *testing.T) { t.Parallel(); c.worker(t) })
+	t.Run("bodies", func(t *testing.T) { t.Parallel(); c.workerBodies(t) })
+	t.Run("calls", func(t *testing.T) {
+		t.Parallel()
+		d := c.drive(t)
+		for _, one := range clientCases {
+			t.Run(one.name, func(t *testing.T) { one.test(t, d) })
+		}
+	})
 }
 
 // clientTest is a language's client with an installation.
@@ -143,43 +166,40 @@ type clientTest struct {
 	secret string
 }
 
-// newClientTest puts the client, its driver and its examples into a directory.
+// newClientTest installs the client, and puts its driver and its examples beside it.
 func newClientTest(t *testing.T, i *installation, l language) *clientTest {
 	t.Helper()
 	c := &clientTest{language: l, installation: i, dir: process.Dir(t, "client-"+l.name), port: freeport.TCP(t)}
 	c.secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-	here := strings.NewReplacer("http://127.0.0.1:6789", i.Base, "8080", fmt.Sprint(c.port),
-		"order.close", c.topicName("close"), "order.mail", c.topicName("mail"))
-	for n, block := range codeBlocks(t, l.readme, l.name) {
-		must(t, os.WriteFile(filepath.Join(c.dir, l.programs[n]), []byte(here.Replace(block)), 0o600))
-	}
-	if l.name == "go" {
-		for _, file := range l.programs {
-			// Built from here, so that the imports are resolved in this module.
-			out, err := exec.Command("go", "build", "-o", c.dir+"/", filepath.Join(c.dir, file)).CombinedOutput()
-			if err != nil {
-				t.Fatalf("%s: %v\n%s", file, err, out)
-			}
-		}
+	c.writeExamples(t)
+	if l.install == nil {
 		return c
 	}
-	driver := "testdata/clients/" + l.driver
-	if l.name == "java" {
-		driver += ".java"
-	}
-	for _, file := range []string{"../" + l.client, driver} {
-		text, err := os.ReadFile(file)
-		must(t, err)
-		must(t, os.WriteFile(filepath.Join(c.dir, filepath.Base(file)), text, 0o600))
-	}
+	source := t.TempDir()
+	must(t, os.CopyFS(source, os.DirFS("../"+l.source)))
+	l.install(t, source, c.dir)
+	text, err := os.ReadFile("testdata/clients/" + l.driver)
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(c.dir, l.driver), text, 0o600))
 	if l.compile != nil {
-		cmd := exec.Command(l.compile[0], l.compile[1:]...)
-		cmd.Dir = c.dir
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %v\n%s", cmd, err, out)
-		}
+		runTool(t, c.dir, l.compile...)
 	}
 	return c
+}
+
+// writeExamples writes the programs of the documents, with this installation in them. Those in Go are built from here,
+// so that their imports are resolved in this module.
+func (c *clientTest) writeExamples(t *testing.T) {
+	t.Helper()
+	here := strings.NewReplacer("http://127.0.0.1:6789", c.Base, "8080", fmt.Sprint(c.port),
+		"order.close", c.topicName("close"), "order.mail", c.topicName("mail"))
+	for n, block := range codeBlocks(t, c.readme(), c.name) {
+		file := filepath.Join(c.dir, c.programs[n])
+		must(t, os.WriteFile(file, []byte(here.Replace(block)), 0o600))
+		if c.name == "go" {
+			runTool(t, ".", "go", "build", "-o", c.dir+"/", file)
+		}
+	}
 }
 
 func (c *clientTest) topicName(kind string) string { return "clients-" + c.name + "." + kind }
@@ -189,6 +209,7 @@ func (c *clientTest) program(args []string) *exec.Cmd {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Dir = c.dir
 	cmd.Env = append(os.Environ(), "WAKECALL_URL="+c.Base, "WAKECALL_TOKEN="+c.Token, "WAKECALL_SECRET="+c.secret)
+	cmd.Env = append(cmd.Env, c.env...)
 	return cmd
 }
 
@@ -409,6 +430,12 @@ func (d *driver) call(t *testing.T, command M, value any) *failure {
 	if command["client"] == nil {
 		command["client"] = M{"url": d.Base, "token": d.Token}
 	}
+	switch client := command["client"].(M); client["retry_for"] {
+	case nil:
+		client["retry_for"] = 0
+	case "default":
+		delete(client, "retry_for")
+	}
 	line, err := json.Marshal(command)
 	must(t, err)
 	_, err = d.in.Write(append(line, '\n'))
@@ -444,19 +471,49 @@ func (d *driver) must(t *testing.T, command M, value any) {
 func (d *driver) fails(t *testing.T, command M, status int) *failure {
 	t.Helper()
 	f := d.call(t, command, nil)
-	if f == nil || f.Kind != "ApiError" || f.Status != status || f.Detail == "" || f.RequestID == "" ||
+	if f == nil || f.Kind != d.kindOf(status, f.Code) || f.Status != status || f.Detail == "" || f.RequestID == "" ||
 		!strings.Contains(f.Text, f.Detail) {
 		t.Fatalf("%v: %+v; want status %d", command, f, status)
 	}
 	return f
 }
 
+// kindOf returns the class of a refusal.
+func (d *driver) kindOf(status int, code string) string {
+	switch code {
+	case "group_closed":
+		return "GroupClosedError"
+	case "lease_over":
+		return "LeaseOverError"
+	}
+	return map[int]string{
+		http.StatusUnauthorized: "UnauthorizedError", http.StatusForbidden: "ForbiddenError",
+		http.StatusNotFound: "NotFoundError", http.StatusConflict: "ConflictError",
+		http.StatusPreconditionFailed: "ChangedError", http.StatusTooManyRequests: "RateLimitedError",
+		http.StatusServiceUnavailable: "UnavailableError", http.StatusBadRequest: "InvalidError",
+		http.StatusUnprocessableEntity: "InvalidError", http.StatusRequestEntityTooLarge: "InvalidError",
+	}[status]
+}
+
 // TestTheClientsGuideHasTheExamples: what the guide shows is what TestClients runs.
 func TestTheClientsGuideHasTheExamples(t *testing.T) {
 	t.Parallel()
 	for _, l := range languages {
-		if got := codeBlocks(t, clientsGuide, l.name); !slices.Equal(got, codeBlocks(t, l.readme, l.name)) {
-			t.Errorf("%s has other %s programs than %s", clientsGuide, l.name, l.readme)
+		if got := codeBlocks(t, clientsGuide, l.name); !slices.Equal(got, codeBlocks(t, l.readme(), l.name)) {
+			t.Errorf("%s has other %s programs than %s", clientsGuide, l.name, l.readme())
+		}
+	}
+}
+
+// TestTheClientsHaveTheLicence: each package has the text of the licence that its manifest names.
+func TestTheClientsHaveTheLicence(t *testing.T) {
+	t.Parallel()
+	licence, err := os.ReadFile("../LICENSE")
+	must(t, err)
+	for _, folder := range []string{"python", "node", "php", "java"} {
+		text, err := os.ReadFile("../clients/" + folder + "/LICENSE")
+		if err != nil || !bytes.Equal(text, licence) {
+			t.Errorf("clients/%s/LICENSE is not that of the repository: %v", folder, err)
 		}
 	}
 }
@@ -470,10 +527,10 @@ func TestTheClientsHaveTheNewestVersion(t *testing.T) {
 	if version == nil {
 		t.Fatal("the changelog names no version")
 	}
-	for _, file := range []string{"python/pyproject.toml", "node/package.json"} {
+	for _, file := range []string{"python/pyproject.toml", "node/package.json", "java/pom.xml"} {
 		text, err := os.ReadFile("../clients/" + file)
 		must(t, err)
-		found := regexp.MustCompile(`(?m)^ *"?version"? ?[:=] ?"([^"]+)"`).FindSubmatch(text)
+		found := regexp.MustCompile(`(?m)^ *["<]?version["> ]+[:=]? ?"?([0-9.]+)`).FindSubmatch(text)
 		if found == nil || !bytes.Equal(found[1], version[1]) {
 			t.Errorf("clients/%s has the version %q, the changelog %q", file, found, version[1])
 		}

@@ -1,11 +1,27 @@
+import io.github.wakecall.ApiException;
+import io.github.wakecall.Buried;
+import io.github.wakecall.Change;
+import io.github.wakecall.DeadJobs;
+import io.github.wakecall.Found;
+import io.github.wakecall.Group;
+import io.github.wakecall.GroupMoved;
+import io.github.wakecall.Job;
+import io.github.wakecall.JobFilter;
+import io.github.wakecall.Json;
+import io.github.wakecall.LeasedJob;
+import io.github.wakecall.Push;
+import io.github.wakecall.PushResult;
+import io.github.wakecall.Released;
+import io.github.wakecall.Schedule;
+import io.github.wakecall.ScheduleSettings;
+import io.github.wakecall.Task;
+import io.github.wakecall.TaskSettings;
+import io.github.wakecall.Topic;
+import io.github.wakecall.TopicSettings;
+import io.github.wakecall.UnreachableException;
+import io.github.wakecall.UnreadableException;
 import io.github.wakecall.Wakecall;
-import io.github.wakecall.Wakecall.ApiException;
-import io.github.wakecall.Wakecall.Buried;
-import io.github.wakecall.Wakecall.Job;
-import io.github.wakecall.Wakecall.Push;
-import io.github.wakecall.Wakecall.Released;
-import io.github.wakecall.Wakecall.UnreachableException;
-import io.github.wakecall.Wakecall.UnreadableException;
+import io.github.wakecall.WorkOptions;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
@@ -37,26 +53,27 @@ public class Driver {
         for (String line; (line = in.readLine()) != null;) {
             var answer = new LinkedHashMap<String, Object>();
             try {
-                answer.put("value", run((Map<String, Object>) Wakecall.parse(line)));
+                answer.put("value", run((Map<String, Object>) Json.parse(line)));
             } catch (Exception e) {
                 answer = outcome(e);
             }
-            OUT.println(Wakecall.write(answer));
+            OUT.println(Json.write(answer));
         }
     }
 
     static Wakecall client(Map<String, Object> options) {
-        return CLIENTS.computeIfAbsent(options, o ->
-            new Wakecall((String) options.get("url"), (String) options.get("token"))
-                .timeout(duration(options.getOrDefault("timeout", 30L)))
-                .retryFor(duration(options.getOrDefault("retry_for", 0L))));
+        return CLIENTS.computeIfAbsent(options, o -> {
+            var client = new Wakecall((String) options.get("url"), (String) options.get("token"))
+                .timeout(duration(options.getOrDefault("timeout", 30L)));
+            return options.containsKey("retry_for") ? client.retryFor(duration(options.get("retry_for"))) : client;
+        });
     }
 
     static Duration duration(Object seconds) {
         return seconds == null ? null : Duration.ofMillis((long) (((Number) seconds).doubleValue() * 1000));
     }
 
-    static Object run(Map<String, Object> c) {
+    static Object run(Map<String, Object> c) throws Exception {
         Wakecall k = client((Map<String, Object>) c.get("client"));
         String topic = (String) c.get("topic");
         String id = (String) c.get("id");
@@ -76,8 +93,8 @@ public class Driver {
                     pushes.add(push((Map<String, Object>) p));
                 }
                 var results = new ArrayList<Object>();
-                for (Job job : k.pushBatch(pushes)) {
-                    results.add(job.error == null ? job.fields : outcome(job.error));
+                for (PushResult result : k.pushBatch(pushes)) {
+                    results.add(result.error == null ? result.job.fields : outcome(result.error));
                 }
                 return results;
             case "get":
@@ -85,7 +102,44 @@ public class Driver {
             case "run":
                 return k.run(topic, id).fields;
             case "change":
-                return k.change(topic, id, push((Map<String, Object>) c.get("push")), (String) c.get("etag")).fields;
+                return k.change(topic, id, change((Map<String, Object>) c.get("push"), (String) c.get("etag"))).fields;
+            case "jobs":
+                var jobs = new ArrayList<Object>();
+                for (Job job : k.jobs(topic, (String) c.get("state"), filter(c))) {
+                    jobs.add(job.fields);
+                }
+                return jobs;
+            case "retry_dead":
+                return k.retryDead(topic, dead((Map<String, Object>) c.get("how")));
+            case "search":
+                Found found = k.search(id, topic);
+                return found.fields;
+            case "topics":
+                var topics = new ArrayList<Object>();
+                for (Topic one : k.topics((String) c.get("prefix"), (String) c.get("state"))) {
+                    topics.add(one.fields);
+                }
+                return topics;
+            case "topic":
+                return k.topic(name).fields;
+            case "put_topic":
+                var members = (Map<String, Object>) c.get("settings");
+                if (members.containsKey("etag")) { // a topic as it was read
+                    return k.putTopic(name, TopicSettings.of(k.topic(name))).fields;
+                }
+                var settings = new TopicSettings().ifMatch((String) c.get("etag")).reason((String) c.get("reason"));
+                members.forEach(settings::set);
+                return k.putTopic(name, settings).fields;
+            case "delete_topic":
+                k.deleteTopic(name, Boolean.TRUE.equals(c.get("drop")), false, null);
+                return null;
+            case "cancelled_reserve":
+                var call = k.async().reserve(List.of(topic), 1, Duration.ofSeconds(20), null);
+                Thread.sleep(500);
+                if (!call.cancel(true)) {
+                    throw new IllegalStateException("it was not cancelled");
+                }
+                return null;
             case "delete":
                 k.delete(topic, id, (String) c.get("etag"));
                 return null;
@@ -98,16 +152,20 @@ public class Driver {
             case "move_group":
                 return moveGroup(k, name, c);
             case "start_task":
-                return k.startTask((Map<String, Object>) c.get("task"), (String) c.get("key"));
+                return k.startTask(task((Map<String, Object>) c.get("task"), (String) c.get("key"))).fields;
             case "task":
-                return k.task(name);
+                return k.task(name).fields;
             case "tasks":
-                return k.tasks(((Long) c.get("limit")).intValue());
+                var tasks = new ArrayList<Object>();
+                for (Task task : k.tasks(((Long) c.get("limit")).intValue())) {
+                    tasks.add(task.fields);
+                }
+                return tasks;
             case "cancel_task":
-                return k.cancelTask(name);
+                return k.cancelTask(name).fields;
             case "schedules":
                 var schedules = new ArrayList<Object>();
-                for (Wakecall.Schedule schedule : k.schedules(topic)) {
+                for (Schedule schedule : k.schedules(topic)) {
                     schedules.add(schedule(schedule));
                 }
                 return schedules;
@@ -131,12 +189,12 @@ public class Driver {
                 return Map.of("occurrences", texts(filled.occurrences), "pushed", filled.pushed,
                     "existing", filled.existing, "left_out", filled.leftOut);
             case "reserve":
-                var jobs = new ArrayList<Object>();
+                var leased = new ArrayList<Object>();
                 int max = ((Long) c.get("max")).intValue();
-                for (Job job : k.reserve(List.of(topic), max, duration(c.get("wait")), duration(c.get("ttr")))) {
-                    jobs.add(job.fields);
+                for (LeasedJob job : k.reserve(List.of(topic), max, duration(c.get("wait")), duration(c.get("ttr")))) {
+                    leased.add(job.fields);
                 }
-                return jobs;
+                return leased;
             case "drain":
                 return drain(k, topic);
             case "verify":
@@ -145,7 +203,11 @@ public class Driver {
                     ((String) c.get("body")).getBytes(StandardCharsets.UTF_8));
                 return null;
             case "ack":
-                k.ack(lease);
+                if (args.isEmpty()) {
+                    k.ack(lease);
+                } else {
+                    k.ack(lease, args.get(0));
+                }
                 return null;
             case "release":
                 k.release(lease, duration(args.get(0)));
@@ -163,7 +225,7 @@ public class Driver {
         }
     }
 
-    static Object group(Wakecall.Group group) {
+    static Object group(Group group) {
         var jobs = new ArrayList<Object>();
         for (Job job : group.jobs) {
             jobs.add(job.fields);
@@ -178,9 +240,11 @@ public class Driver {
 
     static Object moveGroup(Wakecall k, String name, Map<String, Object> c) {
         var move = (Map<String, Object>) c.get("move");
-        Wakecall.Moved n;
+        GroupMoved n;
         if (c.containsKey("due")) {
             n = k.moveGroup(name, Instant.parse((String) c.get("due")));
+        } else if (move.containsKey("shift") && c.get("key") == null) {
+            n = k.shiftGroup(name, duration(move.get("shift")));
         } else if (move.containsKey("shift")) {
             n = k.shiftGroup(name, duration(move.get("shift")), (String) c.get("key"));
         } else {
@@ -189,10 +253,10 @@ public class Driver {
         return Map.of("moved", n.moved, "skipped", n.skipped);
     }
 
-    static Object schedule(Wakecall.Schedule schedule) {
+    static Object schedule(Schedule schedule) {
         var value = new LinkedHashMap<String, Object>(schedule.fields);
         var last = new ArrayList<Object>();
-        for (Wakecall.Occurrence o : schedule.last) {
+        for (Schedule.Occurrence o : schedule.last) {
             last.add(Map.of("id", o.id, "scheduled_for", o.scheduledFor.toString(), "state", o.state));
         }
         value.put("last", last);
@@ -210,8 +274,8 @@ public class Driver {
         return texts;
     }
 
-    static Wakecall.Schedule putSchedule(Wakecall k, String name, Map<String, Object> members) {
-        var schedule = new Wakecall.Recurring();
+    static Schedule putSchedule(Wakecall k, String name, Map<String, Object> members) {
+        var schedule = new ScheduleSettings();
         members.forEach((member, value) -> {
             if (member.equals("json")) {
                 schedule.json((String) value);
@@ -227,7 +291,7 @@ public class Driver {
     static Object drain(Wakecall k, String topic) {
         var read = new ArrayList<Object>();
         var unreadable = new ArrayList<Object>();
-        for (Job job : k.reserve(List.of(topic), 100, Duration.ZERO, null)) {
+        for (LeasedJob job : k.reserve(List.of(topic), 100, Duration.ZERO, null)) {
             try {
                 job.body();
                 read.add(job.id);
@@ -256,6 +320,44 @@ public class Driver {
             }
         });
         return push;
+    }
+
+    static Change change(Map<String, Object> members, String etag) {
+        var change = new Change().ifMatch(etag);
+        members.forEach((name, value) -> {
+            if (name.equals("body")) {
+                change.body(value);
+            } else if (name.equals("json")) {
+                change.json((String) value);
+            } else {
+                change.set(name, value);
+            }
+        });
+        return change;
+    }
+
+    static JobFilter filter(Map<String, Object> c) {
+        var filter = new JobFilter();
+        ((Map<String, Object>) c.getOrDefault("filter", Map.of())).forEach(filter::set);
+        return filter;
+    }
+
+    static DeadJobs dead(Map<String, Object> how) {
+        if (how.containsKey("ids")) {
+            return DeadJobs.ids((List<String>) how.get("ids"));
+        }
+        var dead = DeadJobs.oldest(((Long) how.get("limit")).intValue()).filter(filter(how));
+        return how.containsKey("dry_run") ? dead.dryRun() : dead;
+    }
+
+    static TaskSettings task(Map<String, Object> members, String key) {
+        var filter = (Map<String, Object>) members.get("filter");
+        var task = new TaskSettings((String) members.get("action"), (String) filter.get("topic")).idempotencyKey(key);
+        filter.forEach(task::filter);
+        if (members.containsKey("by")) {
+            task.set("by", members.get("by"));
+        }
+        return task;
     }
 
     static LinkedHashMap<String, Object> outcome(Exception e) {
@@ -287,12 +389,12 @@ public class Driver {
             }
         }));
         var k = new Wakecall(System.getenv("WAKECALL_URL"), System.getenv("WAKECALL_TOKEN"));
-        var options = new Wakecall.WorkOptions().wait(Duration.ofSeconds(1)).failed(Throwable::printStackTrace);
+        var options = new WorkOptions().wait(Duration.ofSeconds(1)).failed(Throwable::printStackTrace);
         k.work(List.of(topic), Driver::handle, stop::get, options);
     }
 
-    static void handle(Job job) throws Exception {
-        OUT.println(Wakecall.write(Map.of("id", job.id, "attempt", job.fields.get("attempt"))));
+    static Object handle(LeasedJob job) throws Exception {
+        OUT.println(Json.write(Map.of("id", job.id, "attempt", job.attempt)));
         switch (String.valueOf(job.body())) {
             case "fail":
                 throw new IllegalStateException("it failed: ü" + "ü".repeat(400));
@@ -308,5 +410,6 @@ public class Driver {
                 break;
             default:
         }
+        return null;
     }
 }

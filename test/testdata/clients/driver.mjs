@@ -3,7 +3,7 @@
 
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
-import { Buried, Client, Released, UnreadableError, verify } from "./wakecall.mjs";
+import { Buried, Client, Released, UnreadableError, verify } from "wakecall";
 
 const clients = {};
 
@@ -21,18 +21,22 @@ async function run(c) {
     case "delete": return k.delete(c.topic, c.id, { etag: c.etag });
     case "get":
     case "run": return k[c.op](c.topic, c.id);
+    case "jobs": return all(k.jobs(c.topic, c.state, c.filter));
+    case "retry_dead": return k.retryDead(c.topic, { ...c.how, dryRun: c.how.dry_run });
+    case "search": return k.search(c.id, { topic: c.topic });
+    case "topics": return all(k.topics({ prefix: c.prefix, state: c.state }));
+    case "topic": return k.topic(c.name);
+    case "put_topic": return k.putTopic(c.name, c.settings, { reason: c.reason, etag: c.etag });
+    case "delete_topic": return k.deleteTopic(c.name, { drop: c.drop });
     case "group": return k.group(c.name, { limit: c.limit });
     case "cancel_group": return k.cancelGroup(c.name, { close: c.close });
-    case "move_group": return k.moveGroup(c.name, { ...c.move, due_at: c.due && new Date(c.due), key: c.key });
-    case "start_task": return k.startTask({ ...c.task, key: c.key });
+    case "move_group":
+      return k.moveGroup(c.name, { ...c.move, due_at: c.due && new Date(c.due), idempotencyKey: c.key });
+    case "start_task": return k.startTask({ ...c.task, idempotencyKey: c.key });
     case "task": return k.task(c.name);
     case "tasks": return k.tasks({ limit: c.limit });
     case "cancel_task": return k.cancelTask(c.name);
-    case "schedules": {
-      const all = [];
-      for await (const schedule of k.schedules({ topic: c.topic })) all.push(schedule);
-      return all;
-    }
+    case "schedules": return all(k.schedules({ topic: c.topic }));
     case "schedule": return k.schedule(c.name);
     case "put_schedule": return k.putSchedule(c.name, c.schedule);
     case "delete_schedule": return k.deleteSchedule(c.name);
@@ -43,10 +47,23 @@ async function run(c) {
       from: new Date(c.from), to: new Date(c.to), overlap: c.overlap, dryRun: c.dry_run,
     });
     case "reserve": return k.reserve([c.topic], { max: c.max, wait: c.wait, ttr: c.ttr });
+    case "cancelled_reserve": return cancelledReserve(k, c.topic);
     case "drain": return drain(k, c.topic);
     case "verify": return verify(c.secrets, c.headers, Buffer.from(c.body));
     default: return k[c.op](c.lease, ...c.args);
   }
+}
+
+async function all(items) {
+  const list = [];
+  for await (const item of items) list.push(item);
+  return list;
+}
+
+async function cancelledReserve(k, topic) {
+  const signal = AbortSignal.timeout(500);
+  const error = await k.reserve(topic, { wait: 20, signal }).catch((e) => e);
+  if (error !== signal.reason) throw new Error(`it was not cancelled: ${error}`);
 }
 
 async function drain(k, topic) {

@@ -3,9 +3,9 @@
 // Runs commands of clients_test.go with the client for PHP: a JSON object a line in, its outcome a line out.
 // driver.php work TOPIC works a pull topic until SIGTERM; a job's body says what its handler does.
 
-require __DIR__ . '/Wakecall.php';
+require __DIR__ . '/vendor/autoload.php';
 
-use Wakecall\{ApiError, Buried, Client, Released};
+use Wakecall\{ApiException, Buried, Client, Released, Signature};
 
 error_reporting(E_ALL);
 set_error_handler(static function (int $level, string $message, string $file, int $line): bool {
@@ -28,9 +28,8 @@ function run(array $c)
         case 'push':
             return $k->push($c['topic'], $push);
         case 'push_batch':
-            return array_map(static function ($r) {
-                return $r instanceof ApiError ? outcome($r) : $r;
-            }, $k->pushBatch($c['pushes']));
+            $results = $k->pushBatch($c['pushes']);
+            return array_map(static fn ($r) => $r instanceof ApiException ? outcome($r) : $r, $results);
         case 'change':
             return $k->change($c['topic'], $c['id'], $push, $c['etag'] ?? '');
         case 'delete':
@@ -38,6 +37,20 @@ function run(array $c)
         case 'get':
         case 'run':
             return $k->{$c['op']}($c['topic'], $c['id']);
+        case 'jobs':
+            return iterator_to_array($k->jobs($c['topic'], $c['state'], $c['filter'] ?? []), false);
+        case 'retry_dead':
+            return $k->retryDead($c['topic'], $c['how']);
+        case 'search':
+            return $k->search($c['id'], $c['topic']);
+        case 'topics':
+            return iterator_to_array($k->topics(['prefix' => $c['prefix'], 'state' => $c['state']]), false);
+        case 'topic':
+            return $k->topic($c['name']);
+        case 'put_topic':
+            return $k->putTopic($c['name'], $c['settings'], $c['reason'] ?? '', $c['etag'] ?? '');
+        case 'delete_topic':
+            return $k->deleteTopic($c['name'], $c['drop'] ?? false);
         case 'group':
             return $k->group($c['name'], $c['limit'] ?? null);
         case 'cancel_group':
@@ -77,7 +90,7 @@ function run(array $c)
         case 'drain':
             return drain($k, $c['topic']);
         case 'verify':
-            return Wakecall\verify($c['secrets'], $c['headers'], $c['body']);
+            return Signature::verify($c['secrets'], $c['headers'], $c['body']);
         default:
             return $k->{$c['op']}($c['lease'], ...$c['args']);
     }
@@ -97,8 +110,9 @@ function outcome(Throwable $e): array
 {
     $fields = get_object_vars($e) + ['errorCode' => '', 'requestId' => '', 'outcomeUnknown' => false];
     return ['error' => [
-        'kind' => (new ReflectionClass($e))->getShortName(), 'text' => $e->getMessage(),
-        'code' => $fields['errorCode'], 'request_id' => $fields['requestId'], 'outcome_unknown' => $fields['outcomeUnknown'],
+        'kind' => str_replace('Exception', 'Error', (new ReflectionClass($e))->getShortName()),
+        'text' => $e->getMessage(), 'code' => $fields['errorCode'], 'request_id' => $fields['requestId'],
+        'outcome_unknown' => $fields['outcomeUnknown'],
     ] + $fields];
 }
 

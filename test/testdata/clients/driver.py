@@ -1,9 +1,12 @@
 """Runs commands of clients_test.go with the Python client: a JSON object a line in, its outcome a line out.
 
-driver.py work TOPIC works a pull topic until SIGTERM; a job's body says what its handler does.
+driver.py work TOPIC works a pull topic until SIGTERM; a job's body says what its handler does. With
+WAKECALL_VARIANT=asyncio it uses AsyncClient.
 """
 
+import asyncio
 import datetime
+import inspect
 import json
 import os
 import signal
@@ -13,6 +16,8 @@ import time
 
 import wakecall
 
+ASYNC = os.environ.get("WAKECALL_VARIANT") == "asyncio"
+loop = asyncio.new_event_loop() if ASYNC else None
 clients = {}
 
 
@@ -20,8 +25,26 @@ def client(options):
     key = json.dumps(options)
     if key not in clients:
         url, token = options.pop("url"), options.pop("token")
-        clients[key] = wakecall.Client(url, token, **options)
+        kind = wakecall.AsyncClient if ASYNC else wakecall.Client
+        clients[key] = kind(url, token, **options)
     return clients[key]
+
+
+def value(result):
+    """Return what a call returns, with asyncio or without."""
+    if inspect.isawaitable(result):
+        return loop.run_until_complete(result)
+    if inspect.isasyncgen(result):
+        return loop.run_until_complete(collect(result))
+    return list(result) if inspect.isgenerator(result) else result
+
+
+async def collect(generator):
+    return [one async for one in generator]
+
+
+def instant(text):
+    return datetime.datetime.fromisoformat(text.replace("Z", "+00:00"))
 
 
 def run(c):
@@ -29,16 +52,30 @@ def run(c):
     if op == "push":
         push = c["push"]
         if "due" in c:
-            push["due_at"] = datetime.datetime.fromisoformat(c["due"].replace("Z", "+00:00"))
+            push["due_at"] = instant(c["due"])
         return k.push(c["topic"], **push)
     if op == "push_batch":
-        return [outcome(r) if isinstance(r, Exception) else r for r in k.push_batch(c["pushes"])]
+        return [outcome(r) if isinstance(r, Exception) else r for r in value(k.push_batch(c["pushes"]))]
     if op == "change":
         return k.change(c["topic"], c["id"], etag=c.get("etag"), **c["push"])
     if op == "delete":
         return k.delete(c["topic"], c["id"], etag=c.get("etag"))
     if op in ("get", "run"):
         return getattr(k, op)(c["topic"], c["id"])
+    if op == "jobs":
+        return k.jobs(c["topic"], c["state"], **c.get("filter", {}))
+    if op == "retry_dead":
+        return k.retry_dead(c["topic"], **c["how"])
+    if op == "search":
+        return k.search(c["id"], topic=c["topic"])
+    if op == "topics":
+        return k.topics(prefix=c["prefix"], state=c["state"])
+    if op == "topic":
+        return k.topic(c["name"])
+    if op == "put_topic":
+        return k.put_topic(c["name"], c["settings"], reason=c.get("reason"), etag=c.get("etag"))
+    if op == "delete_topic":
+        return k.delete_topic(c["name"], drop=c.get("drop"))
     if op == "group":
         return k.group(c["name"], limit=c.get("limit"))
     if op == "cancel_group":
@@ -46,30 +83,31 @@ def run(c):
     if op == "move_group":
         move = c["move"]
         if "due" in c:
-            move["due_at"] = datetime.datetime.fromisoformat(c["due"].replace("Z", "+00:00"))
-        return k.move_group(c["name"], key=c.get("key"), **move)
+            move["due_at"] = instant(c["due"])
+        return k.move_group(c["name"], idempotency_key=c.get("key"), **move)
     if op == "start_task":
-        return k.start_task(key=c.get("key"), **c["task"])
+        return k.start_task(idempotency_key=c.get("key"), **c["task"])
     if op in ("task", "cancel_task"):
         return getattr(k, op)(c["name"])
     if op == "tasks":
         return k.tasks(limit=c.get("limit"))
     if op == "schedules":
-        return list(k.schedules(topic=c["topic"]))
+        return k.schedules(topic=c["topic"])
     if op == "put_schedule":
         return k.put_schedule(c["name"], **c["schedule"])
     if op == "pause_schedule":
-        until = datetime.datetime.fromisoformat(c["until"].replace("Z", "+00:00")) if "until" in c else None
-        return k.pause_schedule(c["name"], until=until)
+        return k.pause_schedule(c["name"], until=instant(c["until"]) if "until" in c else None)
     if op == "resume_schedule":
         return k.resume_schedule(c["name"], catch_up=c["catch_up"])
     if op == "backfill_schedule":
-        period = [datetime.datetime.fromisoformat(c[end].replace("Z", "+00:00")) for end in ("from", "to")]
+        period = [instant(c[end]) for end in ("from", "to")]
         return k.backfill_schedule(c["name"], *period, overlap=c.get("overlap"), dry_run=c["dry_run"])
     if op.endswith("schedule"):
         return getattr(k, op)(c["name"])
     if op == "reserve":
         return k.reserve([c["topic"]], max=c["max"], wait=c["wait"], ttr=c.get("ttr"))
+    if op == "cancelled_reserve":
+        return cancelled(k.reserve(c["topic"], wait=20))
     if op == "drain":
         return drain(k, c["topic"])
     if op == "verify":
@@ -77,17 +115,25 @@ def run(c):
     return getattr(k, op)(c["lease"], *c["args"])
 
 
+async def cancelled(call):
+    try:
+        await asyncio.wait_for(call, 0.5)
+    except asyncio.TimeoutError:
+        return
+    raise AssertionError("it was not cancelled")
+
+
 def drain(k, topic):
     ids = {"read": [], "unreadable": []}
-    for job in k.reserve(topic, max=100):
+    for job in value(k.reserve(topic, max=100)):
         try:
             job["body"]
         except wakecall.UnreadableError:
             ids["unreadable"].append(job["id"])
-            k.release(job["lease"], 3600)
+            value(k.release(job["lease"], 3600))
         else:
             ids["read"].append(job["id"])
-            k.ack(job["lease"])
+            value(k.ack(job["lease"]))
     return ids
 
 
@@ -111,6 +157,25 @@ def handle(job):
         time.sleep(600)
 
 
+async def async_handle(job):
+    if job["body"] in ("slow", "hang"):
+        print(json.dumps({"id": job["id"], "attempt": job["attempt"]}), flush=True)
+        await asyncio.sleep(2.5 if job["body"] == "slow" else 600)
+    else:
+        handle(job)
+
+
+async def async_work(topic):
+    stop = asyncio.Event()
+    running = asyncio.get_running_loop()
+    running.add_signal_handler(signal.SIGTERM, lambda: (print("stopping", flush=True), stop.set()))
+    async with wakecall.AsyncClient(os.environ["WAKECALL_URL"], os.environ["WAKECALL_TOKEN"]) as k:
+        await k.work(topic, async_handle, stop=stop, wait=1, failed=lambda e: print(repr(e), file=sys.stderr))
+
+
+if sys.argv[1:2] == ["work"] and ASYNC:
+    asyncio.run(async_work(sys.argv[2]))
+    sys.exit()
 if sys.argv[1:2] == ["work"]:
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: (print("stopping", flush=True), stop.set()))
@@ -121,7 +186,7 @@ if sys.argv[1:2] == ["work"]:
     sys.exit()
 for line in sys.stdin:
     try:
-        answer = {"value": run(json.loads(line))}
+        answer = {"value": value(run(json.loads(line)))}
     except Exception as e:
         answer = outcome(e)
     print(json.dumps(answer), flush=True)

@@ -43,7 +43,23 @@ export interface Job {
   priority: Priority;
   attempts: number;
   created_at: string;
+  content_type?: string;
+  ttr?: string;
+  max_attempts?: number;
+  expires_at?: string;
+  headers?: Record<string, string>;
+  retry?: string[];
+  traceparent?: string;
+  next_attempt_at?: string;
+  leased_until?: string;
+  dead_reason?: string;
+  dead_at?: string;
+  finished_at?: string;
+  late_ms?: number;
+  waits?: { reason: string; until?: string; [field: string]: unknown }[];
   duplicate?: boolean;
+  deleted?: boolean;
+  error?: string;
   /** Of a push that waited, and for two minutes of get. */
   result?: any;
   truncated?: boolean;
@@ -51,6 +67,69 @@ export interface Job {
   body_base64?: string;
   history?: { n: number; started_at: string; took_ms: number; status: number; error: string; answer: string }[];
   etag?: string;
+  [field: string]: unknown;
+}
+
+/** Selects dead jobs. */
+export interface DeadFilter {
+  /** Beginning of the id. */
+  prefix?: string;
+  /** Of the last answer. */
+  status?: number;
+  /** Text in the last error. */
+  error?: string;
+  reason?: string;
+  since?: Instant;
+  until?: Instant;
+}
+
+/** What putTopic stores. A setting that is missing has its default. */
+export interface TopicSettings {
+  title?: string;
+  delivery?: "push" | "pull";
+  callback_url?: string;
+  job_urls?: string[];
+  cloudevents?: boolean;
+  method?: "POST" | "PUT" | "GET";
+  content_type?: string;
+  headers?: Record<string, string>;
+  delay?: Duration;
+  ttr?: Duration;
+  priority?: Priority;
+  max_attempts?: number;
+  retry?: Duration[];
+  retry_if?: string;
+  dialect?: "wakecall" | "phpdq";
+  max_in_flight?: number;
+  per_key?: { max_in_flight?: number; rate_limit?: number; skip_retrying?: boolean };
+  rate_limit?: number;
+  expires_after?: Duration;
+  on_expiry?: "dead" | "drop";
+  durability?: "memory" | "replica";
+  shard?: string;
+  remember?: Duration;
+  emails?: string[];
+  owner?: string;
+  secrets?: string[];
+  state?: "active" | "paused" | "offline";
+  [field: string]: unknown;
+}
+
+/** A topic in the API's answers, which never have its secrets. */
+export interface Topic extends TopicSettings {
+  name: string;
+  created_at: string;
+  updated_at: string;
+  etag?: string;
+}
+
+/** What the shards have (stored), what the journals say (jobs), and how far these were read (hosts). */
+export interface Found {
+  stored: { topic: string; id: string; state: string }[];
+  jobs: { topic: string; id: string; created_at?: string; ended?: string; events: Record<string, unknown>[] }[];
+  hosts: Record<string, unknown>[];
+  cut?: boolean;
+  done?: boolean;
   [field: string]: unknown;
 }
 
@@ -150,7 +229,13 @@ export interface LeasedJob {
 
 export class WakecallError extends Error {}
 
+/** The server refused a request; its subclasses say what to do about it. */
 export class ApiError extends WakecallError {
+  constructor(
+    status: number,
+    problem: { code?: string; title?: string; detail?: string; field?: string; id?: string },
+    more?: { requestId?: string; retryAfter?: number; id?: string },
+  );
   status: number;
   /** What kind of problem it is, such as "job_exists"; the API page lists them. */
   code: string;
@@ -162,25 +247,66 @@ export class ApiError extends WakecallError {
   id: string;
 }
 
+/** The request is malformed, out of range or too large. Correct it; `field` names the field. */
+export class InvalidError extends ApiError {}
+
+/** The token is missing, unknown, revoked or expired. Use another one. */
+export class UnauthorizedError extends ApiError {}
+
+/** The token lacks a right, which `detail` names. Ask for it. */
+export class ForbiddenError extends ApiError {}
+
+/** There is no such topic, job, schedule or task; `code` says which. */
+export class NotFoundError extends ApiError {}
+
+/** The state of the topic or job does not allow it; `code` says why. */
+export class ConflictError extends ApiError {}
+
+/** The group of the job is closed: what it is about has ended. Leave the job out. */
+export class GroupClosedError extends ConflictError {}
+
+/** The lease expired or already ended. Drop the work: another worker may have the job. */
+export class LeaseOverError extends ConflictError {}
+
+/** The job or topic has changed since its etag was read. Read it again. */
+export class ChangedError extends ApiError {}
+
+/** A limit or quota is reached, and nothing was done. Try again after `retryAfter` seconds. */
+export class RateLimitedError extends ApiError {}
+
+/** It cannot be done now. Try again after `retryAfter` seconds; a push with the same id. */
+export class UnavailableError extends ApiError {}
+
+/** There was no answer. */
 export class UnreachableError extends WakecallError {
+  constructor(text: string, outcomeUnknown: boolean, cause?: unknown);
+  /** The request may have been carried out: push again with the same id. */
   outcomeUnknown: boolean;
   id: string;
 }
 
+/** The body of a job cannot be decoded; its bytes are in body_base64. A worker releases the job for a minute. */
 export class UnreadableError extends WakecallError {}
 
+/** A callback does not have a valid signature: answer 401. */
 export class SignatureError extends WakecallError {}
 
+/** Thrown by a handler that cannot do a job now: it is ready again after `delay`; the attempt is not counted. */
 export class Released extends Error {
   constructor(delay?: Duration);
 }
 
+/** Thrown by a handler that can never do a job: it is dead at once. */
 export class Buried extends Error {}
 
 export class Client {
-  constructor(options: { url: string; token?: string; timeout?: number; retryFor?: number; tls?: object });
-  close(): void;
-  push(topic: string, push: Push): Promise<Job>;
+  /**
+   * timeout: seconds for a whole request; retryFor: seconds for which requests that are safe to repeat are repeated
+   * after 429, 503 or a lost connection, 0: never; fetch: instead of the global one, for a proxy or certificates.
+   */
+  constructor(options: { url: string; token?: string; timeout?: number; retryFor?: number; fetch?: typeof fetch });
+  /** Without an id, the client makes one, so that the push is safe to repeat. */
+  push(topic: string, push: Push, options?: { signal?: AbortSignal }): Promise<Job>;
   pushBatch(pushes: (Push & { topic: string })[]): Promise<(Job | ApiError)[]>;
   get(topic: string, id: string): Promise<Job>;
   change(
@@ -193,14 +319,31 @@ export class Client {
   ): Promise<Job>;
   delete(topic: string, id: string, options?: { etag?: string }): Promise<void>;
   run(topic: string, id: string): Promise<Job>;
+  /** prefix is for dead and done jobs, the other filters are for dead ones. */
+  jobs(
+    topic: string,
+    state: "delayed" | "ready" | "running" | "dead" | "done",
+    filter?: DeadFilter,
+  ): AsyncGenerator<Job, void, void>;
+  /** Resolves to the number of jobs: those of ids, or the oldest up to limit that the filter selects. */
+  retryDead(
+    topic: string,
+    selection: { ids: string[] } | { limit: number; filter?: DeadFilter; dryRun?: boolean },
+  ): Promise<number>;
+  search(id: string, options?: { topic?: string; signal?: AbortSignal }): Promise<Found>;
+  topics(options?: { prefix?: string; state?: string; owner?: string }): AsyncGenerator<Topic, void, void>;
+  topic(name: string): Promise<Topic>;
+  putTopic(name: string, settings: TopicSettings, options?: { reason?: string; etag?: string }): Promise<Topic>;
+  /** drop also deletes its jobs, force the schedules that use it. */
+  deleteTopic(name: string, options?: { drop?: boolean; force?: boolean; etag?: string }): Promise<void>;
   group(name: string, options?: { limit?: number }): Promise<Group>;
   cancelGroup(
     name: string,
-    options?: { close?: Duration },
+    options?: { close?: Duration; topics?: string | string[] },
   ): Promise<{ deleted: number; running: number; pending?: string[] }>;
   moveGroup(
     name: string,
-    move: { delay: Duration } | { due_at: Instant; time_zone?: string } | { shift: Duration; key: string },
+    move: { delay: Duration } | { due_at: Instant; time_zone?: string } | { shift: Duration; idempotencyKey?: string },
   ): Promise<{ moved: number; skipped: number }>;
   schedules(options?: { topic?: string }): AsyncGenerator<Schedule, void, void>;
   schedule(name: string): Promise<Schedule>;
@@ -213,13 +356,13 @@ export class Client {
     name: string,
     backfill: { from: Instant; to: Instant; overlap?: "skip" | "replace" | "allow"; dryRun?: boolean },
   ): Promise<{ occurrences: string[]; pushed: number; existing: number; left_out: number }>;
-  startTask(task: TaskOptions & { key?: string }): Promise<Task>;
+  startTask(task: TaskOptions & { idempotencyKey?: string }): Promise<Task>;
   task(id: string): Promise<Task>;
   tasks(options?: { limit?: number }): Promise<Task[]>;
   cancelTask(id: string): Promise<Task>;
   reserve(
     topics: string | string[],
-    options?: { max?: number; wait?: number; ttr?: Duration; order?: "fair" | "listed" },
+    options?: { max?: number; wait?: Duration; ttr?: Duration; order?: "fair" | "listed"; signal?: AbortSignal },
   ): Promise<LeasedJob[]>;
   ack(lease: string, result?: unknown): Promise<void>;
   release(lease: string, delay?: Duration): Promise<void>;
@@ -229,7 +372,7 @@ export class Client {
   work(
     topics: string | string[],
     handle: (job: LeasedJob) => unknown,
-    options?: { signal?: AbortSignal; wait?: number; ttr?: Duration; failed?: (error: WakecallError) => void },
+    options?: { signal?: AbortSignal; wait?: Duration; ttr?: Duration; failed?: (error: WakecallError) => void },
   ): Promise<void>;
 }
 

@@ -1,103 +1,22 @@
 <?php
 
-/**
- * Wakecall's client for PHP 7.4 and later, in one file. It needs only the extensions that PHP always has, and openssl
- * for https, so copying this file is enough.
- *
- *     $client = new Wakecall\Client('http://127.0.0.1:6789', $token);
- *     $job = $client->push('order.close', ['id' => 'order-42', 'body' => ['order' => 42], 'delay' => '30m']);
- *
- * A refusal by the server throws an ApiError, a lost or impossible connection an UnreachableError. Requests are
- * repeated only if that is safe, and only when the option retry_for allows it.
- */
-
 declare(strict_types=1);
 
 namespace Wakecall;
 
-/** Every error of this file, but wrong arguments. */
-class WakecallError extends \RuntimeException
-{
-}
-
-/** A refusal by the server: RFC 9457's problem details. */
-final class ApiError extends WakecallError
-{
-    public int $status; // HTTP status
-    public string $errorCode; // `code` of the problem, such as job_exists (the API page lists them), or ''
-    public string $title; // the status's text
-    public string $detail; // what is wrong, and how to fix it
-    public string $field; // the field of the request that caused it, or ''
-    public string $requestId; // finds the request in the server's log
-    public int $retryAfter; // seconds to wait before a retry
-    public string $id; // id of the job that was pushed, or ''
-
-    public function __construct(
-        int $status,
-        array $problem,
-        string $requestId = '',
-        int $retryAfter = 0,
-        string $id = ''
-    ) {
-        $this->status = $status;
-        $this->errorCode = (string) ($problem['code'] ?? '');
-        $this->title = (string) ($problem['title'] ?? '');
-        $this->detail = (string) ($problem['detail'] ?? '');
-        $this->field = (string) ($problem['field'] ?? '');
-        $this->requestId = $requestId;
-        $this->retryAfter = $retryAfter;
-        $this->id = (string) ($problem['id'] ?? $id);
-        $text = $this->detail ?: $this->title ?: "status $status";
-        $known = $this->field === '' || strpos($text, $this->field) !== false;
-        parent::__construct($known ? $text : "$this->field: $text", $status);
-    }
-}
-
-/** There was no answer. */
-final class UnreachableError extends WakecallError
-{
-    public bool $outcomeUnknown; // the request may have been carried out: push again with the same id
-    public string $id = ''; // id of the job that was pushed, or ''
-
-    public function __construct(string $text, bool $outcomeUnknown)
-    {
-        $this->outcomeUnknown = $outcomeUnknown;
-        parent::__construct($text);
-    }
-}
-
-/** PHP cannot decode the body of a job. A worker releases the job for a minute, and does not call its function. */
-final class UnreadableError extends WakecallError
-{
-}
-
-/** A callback does not have a valid signature: answer 401. */
-final class SignatureError extends WakecallError
-{
-}
-
-/** Thrown by a handler that cannot do a job now: it is ready again after a delay; the attempt is not counted. */
-final class Released extends \Exception
-{
-    /** @var string|int|float */
-    public $delay;
-
-    /** @param string|int|float $delay */
-    public function __construct($delay = 0)
-    {
-        $this->delay = $delay;
-        parent::__construct("released for $delay");
-    }
-}
-
-/** Thrown by a handler that can never do a job: it is dead at once. */
-final class Buried extends \Exception
-{
-}
-
+/**
+ * A client of one server, with PHP's own streams.
+ *
+ *     $client = new Wakecall\Client('http://127.0.0.1:6789', $token);
+ *     $job = $client->push('order.close', ['id' => 'order-42', 'body' => ['order' => 42], 'delay' => '30m']);
+ *
+ * A refusal by the server throws a subclass of ApiException that says what to do, a lost or impossible connection an
+ * UnreachableException. Durations are '90s' or seconds; times RFC 3339, Unix milliseconds or a DateTimeInterface.
+ */
 final class Client
 {
     private const LONGEST_WAIT = 60.0; // seconds, of a push
+    private const LONGEST_SEARCH = 600.0; // seconds
 
     private string $base;
     private array $headers = ['Accept: application/json, application/problem+json', 'Connection: close'];
@@ -106,8 +25,9 @@ final class Client
     private array $ssl;
 
     /**
-     * @param array $options timeout: seconds for a request (30); retry_for: how long to repeat requests that are safe
-     *                       to repeat (0: never); ssl: PHP's SSL context options, such as cafile
+     * @param array $options timeout: seconds for a request (30); retry_for: seconds for which requests that are safe to
+     *                       repeat are repeated after 429, 503 or a lost connection (10; 0: never); ssl: PHP's SSL
+     *                       context options, such as cafile
      */
     public function __construct(string $url, string $token = '', array $options = [])
     {
@@ -122,7 +42,7 @@ final class Client
             $this->headers[] = self::header("Authorization: Bearer $token");
         }
         $this->timeout = (float) ($options['timeout'] ?? 30);
-        $this->retryFor = (float) ($options['retry_for'] ?? 0);
+        $this->retryFor = (float) ($options['retry_for'] ?? 10);
         $this->ssl = $options['ssl'] ?? [];
     }
 
@@ -134,11 +54,9 @@ final class Client
      * @param array $push body: any value that JSON has, or json: a text that is sent byte for byte; id (without one,
      *                    the client makes one, so that the push is safe to repeat), delay or due_at, priority, ttr,
      *                    max_attempts, on_duplicate ('keep', 'replace', 'error'), ttl or expires_at, headers, retry,
-     *                    group, key, url, traceparent; wait, up to 60 s, to return when the job has ended ('done' with its
-     *                    result, or
-     *                    'dead'), and on_timeout ('keep', 'delete'). Durations are '90s' or seconds; times RFC 3339,
-     *                    Unix milliseconds or a DateTimeInterface; due_at may be a local time ('2030-01-31 08:00:00')
-     *                    beside time_zone.
+     *                    group, key, url, traceparent; wait, up to 60 s, to return when the job has ended ('done' with
+     *                    its result, or 'dead'), and on_timeout ('keep', 'delete'). due_at may be a local time
+     *                    ('2030-01-31 08:00:00') beside time_zone.
      */
     public function push(string $topic, array $push): array
     {
@@ -146,7 +64,7 @@ final class Client
         try {
             $options = ['waits' => empty($push['wait']) ? 0.0 : self::LONGEST_WAIT];
             return $this->do('POST', self::path($topic), self::encode($push), self::repeatable($push), $options);
-        } catch (ApiError | UnreachableError $e) {
+        } catch (ApiException | UnreachableException $e) {
             $e->id = $e->id ?: $push['id'];
             throw $e;
         }
@@ -154,9 +72,9 @@ final class Client
 
     /**
      * Pushes up to 1,000 jobs, each with its topic. Returns a list in their order, of jobs or, where one was refused,
-     * an ApiError. A refused job does not fail the others.
+     * an ApiException. A refused job does not fail the others.
      *
-     * @return array<array|ApiError>
+     * @return array<array|ApiException>
      */
     public function pushBatch(array $pushes): array
     {
@@ -165,10 +83,10 @@ final class Client
         $repeatable = count(array_filter($pushes, [self::class, 'repeatable'])) === count($pushes);
         $results = $this->do('POST', '/v1/jobs', $text, $repeatable)['results'];
         if (count($results) !== count($pushes)) {
-            throw new WakecallError('got ' . count($results) . ' results for ' . count($pushes) . ' jobs');
+            throw new WakecallException('got ' . count($results) . ' results for ' . count($pushes) . ' jobs');
         }
         return array_map(static function (array $r, array $push) {
-            return isset($r['error']) ? new ApiError($r['error']['status'], $r['error'], '', 0, $push['id']) : $r;
+            return isset($r['error']) ? ApiException::of($r['error']['status'], $r['error'], '', 0, $push['id']) : $r;
         }, $results, $pushes);
     }
 
@@ -203,6 +121,83 @@ final class Client
         return $this->do('POST', self::path($topic, $id) . '/run', null, false);
     }
 
+    /**
+     * Returns the jobs of a state, page by page. Listed jobs have neither body nor history.
+     *
+     * @param string $state  'delayed', 'ready', 'running', 'dead' or 'done'
+     * @param array  $filter prefix, of the ids of dead and done jobs; status, error, reason, since, until of dead ones
+     *
+     * @return \Generator<array>
+     */
+    public function jobs(string $topic, string $state, array $filter = []): \Generator
+    {
+        return $this->pages(self::path($topic), 'jobs', $filter + ['state' => $state, 'limit' => 1000]);
+    }
+
+    /**
+     * Makes dead jobs ready again, with no attempts made. Returns their number.
+     *
+     * @param array $selection ids; or limit: the oldest, up to so many, that the filter selects; dry_run only counts
+     */
+    public function retryDead(string $topic, array $selection): int
+    {
+        $path = '/v1/topics/' . self::escape($topic) . '/dead/retry';
+        return $this->do('POST', $path, self::encode($selection), !empty($selection['dry_run']))['count'];
+    }
+
+    /** Returns what the shards and the journals of all hosts have of an id. Large journals take minutes. */
+    public function search(string $id, ?string $topic = null): array
+    {
+        $path = self::query('/v1/search', ['id' => $id, 'topic' => $topic]);
+        return $this->do('GET', $path, null, true, ['waits' => self::LONGEST_SEARCH]);
+    }
+
+    // Topics
+
+    /**
+     * Returns the topics that the token may manage, by name, page by page.
+     *
+     * @param array $filter prefix, state, owner
+     *
+     * @return \Generator<array>
+     */
+    public function topics(array $filter = []): \Generator
+    {
+        return $this->pages('/v1/topics', 'topics', $filter);
+    }
+
+    /** Returns a topic with its etag. */
+    public function topic(string $name): array
+    {
+        return $this->do('GET', '/v1/topics/' . self::escape($name), null, true);
+    }
+
+    /**
+     * Creates a topic, or replaces it as a whole, and returns it. A setting that is missing takes its default, but the
+     * secrets, which stay.
+     *
+     * @param array  $settings as the API has them, or a topic as it was read
+     * @param string $reason   why it is paused or offline
+     * @param string $etag     if given, the topic is replaced only if it has not changed since
+     */
+    public function putTopic(string $name, array $settings, string $reason = '', string $etag = ''): array
+    {
+        unset($settings['etag']);
+        $path = self::query('/v1/topics/' . self::escape($name), ['reason' => $reason === '' ? null : $reason]);
+        return $this->do('PUT', $path, self::encode($settings), $etag === '', ['header' => ['If-Match' => $etag]]);
+    }
+
+    /**
+     * Deletes a topic. One that has jobs is refused without $drop, one that schedules use without $force: these delete
+     * them, too.
+     */
+    public function deleteTopic(string $name, bool $drop = false, bool $force = false, string $etag = ''): void
+    {
+        $options = ['drop' => $drop ?: null, 'force' => $force ?: null];
+        $path = self::query('/v1/topics/' . self::escape($name), $options);
+        $this->do('DELETE', $path, null, false, ['header' => ['If-Match' => $etag]]);
+    }
+
     // Groups
 
     /** Returns a group: its counts by state, the first jobs by due time, and closed_until while it is closed. */
@@ -217,12 +212,14 @@ final class Client
      * retried; pending has the shards that do not answer, which delete their jobs before they are used again, or within
      * 2 s.
      *
-     * @param string|int|float|null $close if given, pushes into the group are refused for that time, with the code
-     *                                     group_closed
+     * @param string|int|float|null $close  if given, pushes into the group are refused for that time
+     *                                      (GroupClosedException)
+     * @param string                $topics patterns of topics, separated by commas; '': those of the token
      */
-    public function cancelGroup(string $name, $close = null): array
+    public function cancelGroup(string $name, string|int|float|null $close = null, string $topics = ''): array
     {
-        return $this->do('DELETE', self::groupPath($name, ['close' => $close]), null, true);
+        $path = self::groupPath($name, ['close' => $close, 'topics' => $topics === '' ? null : $topics]);
+        return $this->do('DELETE', $path, null, true);
     }
 
     /**
@@ -230,30 +227,29 @@ final class Client
      * expiring before).
      *
      * @param array  $move delay or due_at: one due time for all; or shift: by how long to move each
-     * @param string $key  required with shift: within a day, calls with the same key move each job once
+     * @param string $idempotencyKey within a day, calls with the same key shift each job once; without one, the client
+     *                               makes one for its own retries
      */
-    public function moveGroup(string $name, array $move, string $key = ''): array
+    public function moveGroup(string $name, array $move, string $idempotencyKey = ''): array
     {
+        if (isset($move['shift']) && $idempotencyKey === '') {
+            $idempotencyKey = bin2hex(random_bytes(16));
+        }
         // A delay counts from its arrival, so repeating it would move the jobs again.
-        $options = ['header' => ['Idempotency-Key' => $key]];
+        $options = ['header' => ['Idempotency-Key' => $idempotencyKey]];
         return $this->do('PATCH', self::groupPath($name), self::encode($move), !isset($move['delay']), $options);
     }
 
     // Schedules
 
-    /** Returns the schedules of a topic, or of all topics that the token may read, by name; page by page. */
+    /**
+     * Returns the schedules of a topic, or of all topics that the token may read, by name, page by page.
+     *
+     * @return \Generator<array>
+     */
     public function schedules(?string $topic = null): \Generator
     {
-        for ($cursor = null;; $cursor = $page['next']) {
-            $query = http_build_query(['topic' => $topic, 'limit' => 1000, 'cursor' => $cursor]);
-            $page = $this->do('GET', "/v1/schedules?$query", null, true);
-            foreach ($page['schedules'] as $schedule) {
-                yield $schedule;
-            }
-            if (($page['next'] ?? '') === '') {
-                return;
-            }
-        }
+        return $this->pages('/v1/schedules', 'schedules', ['topic' => $topic, 'limit' => 1000]);
     }
 
     /**
@@ -283,12 +279,8 @@ final class Client
         $this->do('DELETE', self::schedulePath($name), null, false);
     }
 
-    /**
-     * Pauses a schedule, and returns it.
-     *
-     * @param string|int|\DateTimeInterface|null $until null: until it is resumed
-     */
-    public function pauseSchedule(string $name, $until = null): array
+    /** Pauses a schedule, and returns it. $until null: until it is resumed. */
+    public function pauseSchedule(string $name, string|int|\DateTimeInterface|null $until = null): array
     {
         return $this->do('POST', self::schedulePath($name, '/pause'), self::encode(['until' => $until]), true);
     }
@@ -326,11 +318,12 @@ final class Client
      * @param array  $task action: 'run', 'retry', 'delete', 'shift', 'change'; filter: topic (a name or pattern),
      *                     state, id_prefix, error, status, reason, due_after, due_before, since, until; by (of shift);
      *                     change (due_at, priority); rate; stop_above; dry_run
-     * @param string $key  calls with the same key start one task; without one each call starts another
+     * @param string $idempotencyKey calls with the same key start one task; without one, the client makes one for its
+     *                               own retries
      */
-    public function startTask(array $task, string $key = ''): array
+    public function startTask(array $task, string $idempotencyKey = ''): array
     {
-        $options = ['header' => ['Idempotency-Key' => $key === '' ? bin2hex(random_bytes(16)) : $key]];
+        $options = ['header' => ['Idempotency-Key' => $idempotencyKey ?: bin2hex(random_bytes(16))]];
         return $this->do('POST', '/v1/tasks', self::encode($task), true, $options);
     }
 
@@ -343,8 +336,7 @@ final class Client
     /** Returns the tasks that the token may see, newest first. */
     public function tasks(?int $limit = null): array
     {
-        $query = http_build_query(['limit' => $limit]);
-        return $this->do('GET', '/v1/tasks' . ($query === '' ? '' : "?$query"), null, true)['tasks'];
+        return $this->do('GET', self::query('/v1/tasks', ['limit' => $limit]), null, true)['tasks'];
     }
 
     /** Asks a task to end, and returns it. What it has done stays. */
@@ -360,28 +352,24 @@ final class Client
      * reason in unreadable, instead of a body.
      *
      * @param string|string[] $topics
-     * @param array $options max: of jobs (1); wait: seconds for the first one (0); ttr: of the leases; order: 'fair',
+     * @param array           $options max: of jobs (1); wait: for the first one (0); ttr: of the leases; order: 'fair',
      *                       'listed'
      */
-    public function reserve($topics, array $options = []): array
+    public function reserve(string|array $topics, array $options = []): array
     {
-        $wait = (float) ($options['wait'] ?? 0);
+        $wait = self::seconds($options['wait'] ?? 0);
         $ask = self::encode(['topics' => array_values((array) $topics)] + $options);
         return $this->do('POST', '/v1/reserve', $ask, false, ['waits' => $wait])['jobs'];
     }
 
     /** Ends the lease of a job that is done; the result is any value, and is kept with the finished job. */
-    public function ack(string $lease, $result = null): void
+    public function ack(string $lease, mixed $result = null): void
     {
         $this->end($lease, 'ack', ['result' => $result]);
     }
 
-    /**
-     * Makes a job ready again after a delay; the attempt is not counted.
-     *
-     * @param string|int|float $delay
-     */
-    public function release(string $lease, $delay = 0): void
+    /** Makes a job ready again after a delay; the attempt is not counted. */
+    public function release(string $lease, string|int|float $delay = 0): void
     {
         $this->end($lease, 'release', ['delay' => $delay]);
     }
@@ -398,12 +386,8 @@ final class Client
         $this->end($lease, 'bury', ['reason' => self::cut($reason)]);
     }
 
-    /**
-     * Makes a lease last for ttr from now; without one: for the TTR of the job, or of its topic.
-     *
-     * @param string|int|float|null $ttr
-     */
-    public function extend(string $lease, $ttr = null): array
+    /** Makes a lease last for ttr from now; without one: for the TTR of the job, or of its topic. */
+    public function extend(string $lease, string|int|float|null $ttr = null): array
     {
         return $this->end($lease, 'extend', ['ttr' => $ttr]);
     }
@@ -416,21 +400,19 @@ final class Client
 
     /**
      * Reserves jobs of pull topics one after the other, and calls $handle($job) for each. When it returns, the job is
-     * done. Released and Buried mean what their names say; any other exception fails the attempt. PHP cannot extend the
-     * lease meanwhile: choose a ttr that is long enough, or call extend($job['lease']) from $handle.
+     * done; what it returns is the result. Released and Buried mean what their names say; any other exception fails the
+     * attempt. PHP cannot extend the lease meanwhile: choose a ttr that is long enough, or call extend($job['lease'])
+     * from $handle.
      *
      * @param string|string[] $topics
      * @param array $options stop: a function that returns true to end the loop, asked after each job and each wait;
      *                       wait: seconds for a job (5); ttr: of the leases; failed: a function for the errors that are
      *                       repeated, and those of leases that could not be ended
      */
-    public function work($topics, callable $handle, array $options = []): void
+    public function work(string|array $topics, callable $handle, array $options = []): void
     {
-        $stopped = $options['stop'] ?? static function () {
-            return false;
-        };
-        $failed = $options['failed'] ?? static function () {
-        };
+        $stopped = $options['stop'] ?? static fn () => false;
+        $failed = $options['failed'] ?? static fn () => null;
         $ask = ['wait' => $options['wait'] ?? 5, 'ttr' => $options['ttr'] ?? null];
         $pause = 0;
         while (!$stopped()) {
@@ -440,7 +422,7 @@ final class Client
                 $jobs = $this->reserve($topics, $ask);
                 // A server that is stopping lets no worker wait.
                 $early = !$jobs && microtime(true) - $began < 0.5;
-            } catch (WakecallError $e) {
+            } catch (WakecallException $e) {
                 if (!self::temporary($e)) {
                     throw $e;
                 }
@@ -459,11 +441,11 @@ final class Client
     {
         try {
             if (isset($job['unreadable'])) {
-                throw new UnreadableError("the body of {$job['topic']}/{$job['id']}: {$job['unreadable']}");
+                throw new UnreadableException("the body of {$job['topic']}/{$job['id']}: {$job['unreadable']}");
             }
-            $handle($job);
-            $end = ['ack', []];
-        } catch (UnreadableError $e) {
+            $end = ['ack', ['result' => $handle($job)]];
+            self::json($end); // a value that JSON cannot have fails the attempt
+        } catch (UnreadableException $e) {
             $failed($e);
             $end = ['release', ['delay' => 60]];
         } catch (Released $e) {
@@ -475,7 +457,7 @@ final class Client
         }
         try {
             $this->end($job['lease'], $end[0], $end[1], 10);
-        } catch (WakecallError $e) {
+        } catch (WakecallException $e) {
             $failed($e);
         }
     }
@@ -487,6 +469,17 @@ final class Client
 
     // Requests
 
+    private function pages(string $path, string $name, array $options): \Generator
+    {
+        do {
+            $page = $this->do('GET', self::query($path, $options), null, true);
+            foreach ($page[$name] as $one) {
+                yield $one;
+            }
+            $options['cursor'] = $page['next'] ?? '';
+        } while ($options['cursor'] !== '');
+    }
+
     private function do(string $method, string $path, ?string $text, bool $repeatable, array $options = []): array
     {
         $deadline = microtime(true) + ($options['retry_for'] ?? $this->retryFor);
@@ -494,16 +487,19 @@ final class Client
             $wait = $pause;
             try {
                 return $this->once($method, $path, $text, $options['header'] ?? [], $options['waits'] ?? 0);
-            } catch (UnreachableError $e) {
+            } catch (UnreachableException $e) {
                 $again = $repeatable || !$e->outcomeUnknown;
-            } catch (ApiError $e) {
-                $again = $repeatable && $e->status === 503;
+            } catch (RateLimitedException $e) {
+                $again = true; // nothing was done
+                $wait = max($pause, $e->retryAfter);
+            } catch (UnavailableException $e) {
+                $again = $repeatable;
                 $wait = max($pause, $e->retryAfter);
             }
             if (!$again || microtime(true) + $wait > $deadline) {
                 throw $e;
             }
-            usleep((int) ($wait * 1e6));
+            usleep((int) ($wait * random_int(1_000_000, 1_100_000)));
         }
     }
 
@@ -546,10 +542,10 @@ final class Client
         return $this->answer($lines, $answer);
     }
 
-    private function unreachable(string $why): UnreachableError
+    private function unreachable(string $why): UnreachableException
     {
         $notSent = preg_match('/refused|getaddrinfo/', $why) === 1;
-        return new UnreachableError('no answer from ' . parse_url($this->base, PHP_URL_HOST) . ": $why", !$notSent);
+        return new UnreachableException('no answer from ' . parse_url($this->base, PHP_URL_HOST) . ": $why", !$notSent);
     }
 
     /** @param string[] $lines of the header */
@@ -564,6 +560,9 @@ final class Client
         if (isset($header['content-length']) && strlen($text) < (int) $header['content-length']) {
             throw $this->unreachable('connection lost within the answer');
         }
+        if (str_starts_with($header['content-type'] ?? '', 'application/x-ndjson')) {
+            $text = substr(strrchr("\n" . rtrim($text), "\n"), 1); // the last line has all that those before have
+        }
         $value = $text === '' ? [] : self::parse($text);
         if (!is_array($value)) { // of a proxy in between, most likely
             $value = ['detail' => 'unexpected answer: ' . substr(preg_replace('/\s+/', ' ', $text), 0, 200)];
@@ -573,11 +572,10 @@ final class Client
         if ($status >= 300 && $status < 400) {
             $value = ['detail' => "redirected to {$header['location']}; use the URL of the server itself"];
         }
-        throw new ApiError($status, $value, $header['x-request-id'] ?? '', (int) ($header['retry-after'] ?? 0));
+        throw ApiException::of($status, $value, $header['x-request-id'] ?? '', (int) ($header['retry-after'] ?? 0));
     }
 
-    /** @return mixed */
-    private static function parse(string $text)
+    private static function parse(string $text): mixed
     {
         $value = json_decode(self::undecoded($text), true, 512, JSON_BIGINT_AS_STRING);
         foreach (['jobs', 'schedules'] as $list) {
@@ -638,6 +636,16 @@ final class Client
         return $binary ? $job : ['unreadable' => json_last_error_msg()] + $job;
     }
 
+    private static function seconds(string|int|float $duration): float
+    {
+        if (!is_string($duration) || is_numeric($duration)) {
+            return (float) $duration;
+        }
+        $units = ['h' => 3600, 'm' => 60, 's' => 1, 'ms' => 1e-3, 'us' => 1e-6, 'µs' => 1e-6, 'ns' => 1e-9];
+        preg_match_all('/([0-9.]+)([a-zµ]+)/u', $duration, $parts, PREG_SET_ORDER);
+        return (float) array_sum(array_map(static fn (array $p) => (float) $p[1] * ($units[$p[2]] ?? 0), $parts));
+    }
+
     private static function header(string $line): string
     {
         if (preg_match('/[\x00-\x1f\x7f]/', $line)) {
@@ -652,10 +660,21 @@ final class Client
         return $id === null ? $path : "$path/" . self::escape($id);
     }
 
+    /** Returns the path with the options that are not null. */
+    private static function query(string $path, array $options): string
+    {
+        $query = http_build_query(array_map([self::class, 'text'], $options));
+        return $query === '' ? $path : "$path?$query";
+    }
+
+    private static function text(mixed $value): mixed
+    {
+        return is_bool($value) ? ($value ? 'true' : 'false') : self::wire($value);
+    }
+
     private static function groupPath(string $name, array $options = []): string
     {
-        $query = http_build_query($options);
-        return '/v1/groups/' . self::escape($name) . ($query === '' ? '' : "?$query");
+        return self::query('/v1/groups/' . self::escape($name), $options);
     }
 
     private static function schedulePath(string $name, string $action = ''): string
@@ -690,15 +709,11 @@ final class Client
         }
         unset($members['body'], $members['json']);
         foreach ($members as $name => $value) {
-            if ($value instanceof \DateTimeInterface) {
-                // Rounded up to milliseconds, since a job must never be early.
-                $value = (int) $value->format('U') * 1000 + (int) ceil((int) $value->format('u') / 1000);
-            }
-            if ($name === 'headers') {
-                $value = (object) $value;
+            if ($value !== null && in_array($name, ['headers', 'filter', 'change', 'per_key'], true)) {
+                $value = (object) array_map([self::class, 'wire'], (array) $value);
             }
             if ($value !== null || $name === 'url') {
-                $parts[] = self::json((string) $name) . ':' . self::json($value);
+                $parts[] = self::json((string) $name) . ':' . self::json(self::wire($value));
             }
         }
         if ($body !== null) {
@@ -707,7 +722,16 @@ final class Client
         return '{' . implode(',', $parts) . '}';
     }
 
-    private static function json($value): string
+    /** Returns a time in Unix milliseconds, rounded up, since a job must never be early; other values as they are. */
+    private static function wire(mixed $value): mixed
+    {
+        if (!$value instanceof \DateTimeInterface) {
+            return $value;
+        }
+        return (int) $value->format('U') * 1000 + (int) ceil((int) $value->format('u') / 1000);
+    }
+
+    private static function json(mixed $value): string
     {
         $flags = JSON_UNESCAPED_UNICODE | JSON_UNESCAPED_SLASHES | JSON_PRESERVE_ZERO_FRACTION | JSON_THROW_ON_ERROR;
         return json_encode($value, $flags);
@@ -720,45 +744,9 @@ final class Client
         return (string) $valid;
     }
 
-    private static function temporary(WakecallError $e): bool
+    private static function temporary(WakecallException $e): bool
     {
-        return $e instanceof UnreachableError || ($e instanceof ApiError && ($e->status >= 500 || $e->status === 429));
-    }
-}
-
-/**
- * Checks the signature of a callback (Standard Webhooks), or throws a SignatureError.
- *
- * @param string|string[] $secrets   the topic's, whsec_…; several while one is being rotated
- * @param array           $headers   as getallheaders() or PSR-7 return them
- * @param string          $body      the bytes as received: file_get_contents('php://input')
- * @param int             $tolerance seconds that the callback's time may differ from this host's clock
- */
-function verify($secrets, array $headers, string $body, int $tolerance = 300): void
-{
-    $value = static function (string $name) use ($headers): string {
-        $found = array_change_key_case($headers)[$name] ?? '';
-        return is_array($found) ? implode(' ', $found) : (string) $found;
-    };
-    [$id, $sent] = [$value('webhook-id'), $value('webhook-timestamp')];
-    if ($id === '' || !preg_match('/^[0-9]{1,12}$/D', $sent)) {
-        throw new SignatureError('the callback has no webhook-id or no valid webhook-timestamp');
-    }
-    if (abs(time() - (int) $sent) > $tolerance) {
-        throw new SignatureError("webhook-timestamp $sent is more than $tolerance s away from this host's clock");
-    }
-    $found = false;
-    foreach ((array) $secrets as $secret) {
-        $key = base64_decode(preg_replace('/^whsec_/', '', $secret), true);
-        if ($key === false || $key === '') {
-            throw new \InvalidArgumentException('secrets must be whsec_ followed by base64');
-        }
-        $want = 'v1,' . base64_encode(hash_hmac('sha256', "$id.$sent.$body", $key, true));
-        foreach (explode(' ', $value('webhook-signature')) as $signature) {
-            $found = hash_equals($want, $signature) || $found;
-        }
-    }
-    if (!$found) {
-        throw new SignatureError("no signature matches: is the topic's secret another one?");
+        $status = $e instanceof ApiException ? $e->status : 0;
+        return $e instanceof UnreachableException || $status >= 500 || in_array($status, [408, 429], true);
     }
 }

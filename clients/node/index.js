@@ -1,25 +1,25 @@
-// Wakecall's client for Node.js 18 and later. It uses Node's own modules only, so copying this file is enough.
+"use strict";
+
+// Client of Wakecall, a delayed-callback dispatcher, for Node.js 18 and later, with fetch and Node's own modules only.
 //
 //   const client = new Client({ url: "http://127.0.0.1:6789", token });
 //   const job = await client.push("order.close", { id: "order-42", body: { order: 42 }, delay: "30m" });
 //
-// A refusal by the server throws an ApiError, a lost or impossible connection an UnreachableError. Requests are
-// repeated only if that is safe, and only when `retryFor` allows it.
+// A refusal by the server throws a subclass of ApiError that says what to do, a lost or impossible connection an
+// UnreachableError.
 
-import { createHmac, randomUUID, timingSafeEqual } from "node:crypto";
-import http from "node:http";
-import https from "node:https";
-import { setTimeout as sleep } from "node:timers/promises";
+const { createHmac, randomUUID, timingSafeEqual } = require("node:crypto");
+const { setTimeout: sleep } = require("node:timers/promises");
 
 /** Every error of this module. */
-export class WakecallError extends Error {
+class WakecallError extends Error {
   get name() {
     return this.constructor.name;
   }
 }
 
-/** A refusal by the server: RFC 9457's problem details. `code` is a fixed word; the API page lists them. */
-export class ApiError extends WakecallError {
+/** The server refused a request: RFC 9457's problem details. `code` is a fixed word; the API page lists them. */
+class ApiError extends WakecallError {
   constructor(status, problem, { requestId = "", retryAfter = 0, id = "" } = {}) {
     const { code = "", title = "", detail = "", field = "" } = problem;
     const text = detail || title || `status ${status}`;
@@ -28,11 +28,53 @@ export class ApiError extends WakecallError {
   }
 }
 
+/** The request is malformed, out of range or too large. Correct it; `field` names the field. */
+class InvalidError extends ApiError {}
+
+/** The token is missing, unknown, revoked or expired. Use another one. */
+class UnauthorizedError extends ApiError {}
+
+/** The token lacks a right, which `detail` names. Ask for it. */
+class ForbiddenError extends ApiError {}
+
+/** There is no such topic, job, schedule or task; `code` says which. */
+class NotFoundError extends ApiError {}
+
+/** The state of the topic or job does not allow it; `code` says why. */
+class ConflictError extends ApiError {}
+
+/** The group of the job is closed: what it is about has ended. Leave the job out. */
+class GroupClosedError extends ConflictError {}
+
+/** The lease expired or already ended. Drop the work: another worker may have the job. */
+class LeaseOverError extends ConflictError {}
+
+/** The job or topic has changed since its etag was read. Read it again. */
+class ChangedError extends ApiError {}
+
+/** A limit or quota is reached, and nothing was done. Try again after `retryAfter` seconds. */
+class RateLimitedError extends ApiError {}
+
+/** It cannot be done now. Try again after `retryAfter` seconds; a push with the same id. */
+class UnavailableError extends ApiError {}
+
+const errorsByCode = { group_closed: GroupClosedError, lease_over: LeaseOverError };
+const errorsByStatus = {
+  400: InvalidError, 401: UnauthorizedError, 403: ForbiddenError, 404: NotFoundError, 405: InvalidError,
+  408: UnavailableError, 409: ConflictError, 412: ChangedError, 413: InvalidError, 415: InvalidError, 422: InvalidError,
+  429: RateLimitedError, 502: UnavailableError, 503: UnavailableError, 504: UnavailableError,
+};
+
+function apiError(status, problem, more) {
+  const Kind = errorsByCode[problem.code] ?? errorsByStatus[status] ?? ApiError;
+  return new Kind(status, problem, more);
+}
+
 /**
  * There was no answer. If outcomeUnknown is true, the request may have been carried out: push again with the same id,
  * which is in `id`.
  */
-export class UnreachableError extends WakecallError {
+class UnreachableError extends WakecallError {
   constructor(text, outcomeUnknown, cause) {
     super(text, { cause });
     Object.assign(this, { outcomeUnknown, id: "" });
@@ -40,13 +82,13 @@ export class UnreachableError extends WakecallError {
 }
 
 /** The body of a job cannot be decoded. A worker whose handler throws this releases the job for a minute. */
-export class UnreadableError extends WakecallError {}
+class UnreadableError extends WakecallError {}
 
 /** A callback does not have a valid signature: answer 401. */
-export class SignatureError extends WakecallError {}
+class SignatureError extends WakecallError {}
 
 /** Thrown by a handler that cannot do a job now: it is ready again after `delay`; the attempt is not counted. */
-export class Released extends Error {
+class Released extends Error {
   constructor(delay = 0) {
     super(`released for ${delay}`);
     this.delay = delay;
@@ -54,37 +96,33 @@ export class Released extends Error {
 }
 
 /** Thrown by a handler that can never do a job: it is dead at once. */
-export class Buried extends Error {}
+class Buried extends Error {}
 
 const LONGEST_WAIT = 60; // seconds, of a push
 
-export class Client {
+const LONGEST_SEARCH = 600; // seconds
+
+class Client {
   #base;
-  #agent;
   #headers;
   #timeout;
   #retryFor;
+  #fetch;
 
   /**
-   * timeout: seconds for a whole request; retryFor: how long to repeat requests that are safe to repeat, 0: never;
-   * tls: options of https.Agent, such as ca.
+   * timeout: seconds for a whole request; retryFor: seconds for which requests that are safe to repeat are repeated
+   * after 429, 503 or a lost connection, 0: never; fetch: instead of the global one, for a proxy or certificates.
    */
-  constructor({ url, token = "", timeout = 30, retryFor = 0, tls = {} }) {
-    this.#base = new URL(url);
-    if (!["http:", "https:"].includes(this.#base.protocol)) {
+  constructor({ url, token = "", timeout = 30, retryFor = 10, fetch = globalThis.fetch }) {
+    if (!["http:", "https:"].includes(new URL(url).protocol)) {
       throw new TypeError("server URL must be http://HOST:PORT or https://HOST");
     }
-    const own = this.#base.protocol === "https:" ? https : http;
-    this.#agent = new own.Agent({ ...tls, keepAlive: true });
+    this.#base = url.replace(/\/+$/, "");
     this.#headers = { Accept: "application/json, application/problem+json", "User-Agent": "wakecall-node" };
-    if (token) this.#headers.Authorization = `Bearer ${token}`;
+    if (token) this.#headers.Authorization = headerValue(`Bearer ${token}`);
     this.#timeout = timeout;
     this.#retryFor = retryFor;
-  }
-
-  /** Closes idle connections. */
-  close() {
-    this.#agent.destroy();
+    this.#fetch = fetch;
   }
 
   // Jobs
@@ -94,11 +132,11 @@ export class Client {
    * is sent byte for byte. Without an id, the client makes one, so that the push is safe to repeat. With `wait`, it
    * resolves when the job has ended.
    */
-  async push(topic, push) {
+  async push(topic, push, { signal } = {}) {
     const [job, text] = encodePush(push);
     try {
       const waits = job.wait ? LONGEST_WAIT : 0;
-      return await this.#do("POST", jobPath(topic), text, { repeatable: isRepeatable(job), waits });
+      return await this.#do("POST", jobPath(topic), text, { repeatable: isRepeatable(job), waits, signal });
     } catch (e) {
       if (e instanceof WakecallError) e.id ||= job.id;
       throw e;
@@ -116,12 +154,20 @@ export class Client {
     if (results.length !== jobs.length) {
       throw new WakecallError(`got ${results.length} results for ${jobs.length} jobs`);
     }
-    return results.map((r, i) => (r.error ? new ApiError(r.error.status, r.error, { id: jobs[i][0].id }) : r));
+    return results.map((r, i) => (r.error ? apiError(r.error.status, r.error, { id: jobs[i][0].id }) : r));
   }
 
   /** Resolves to a job with its attempts (history), what it waits for (waits) and its etag. */
   async get(topic, id) {
     return readable(await this.#do("GET", jobPath(topic, id), null, { repeatable: true }));
+  }
+
+  /**
+   * Iterates over the jobs of a state: "delayed", "ready", "running", "dead" or "done". prefix, of the ids, is for dead
+   * and done jobs; the other filters are for dead ones. Listed jobs have neither body nor history.
+   */
+  jobs(topic, state, filter = {}) {
+    return this.#pages(jobPath(topic), "jobs", { ...filter, state, limit: 1000 });
   }
 
   /**
@@ -146,6 +192,51 @@ export class Client {
     return this.#do("POST", `${jobPath(topic, id)}/run`, null, {});
   }
 
+  /**
+   * Makes dead jobs ready again, with no attempts made: those of ids, or the oldest up to limit that the filter
+   * selects. dryRun only counts them. Resolves to their number.
+   */
+  async retryDead(topic, { ids, limit, filter, dryRun }) {
+    const text = JSON.stringify({ ids, limit, filter, dry_run: dryRun });
+    const path = `/v1/topics/${escapeId(topic)}/dead/retry`;
+    return (await this.#do("POST", path, text, { repeatable: dryRun === true })).count;
+  }
+
+  /** Resolves to what the shards and the journals of all hosts have of an id. Large journals take minutes. */
+  search(id, { topic, signal } = {}) {
+    const path = `/v1/search${queryOf({ id, topic })}`;
+    return this.#do("GET", path, null, { repeatable: true, waits: LONGEST_SEARCH, signal });
+  }
+
+  // Topics
+
+  /** Iterates over the topics that the token may manage, by name. */
+  topics({ prefix, state, owner } = {}) {
+    return this.#pages("/v1/topics", "topics", { prefix, state, owner });
+  }
+
+  /** Resolves to a topic with its etag. */
+  topic(name) {
+    return this.#do("GET", topicPath(name), null, { repeatable: true });
+  }
+
+  /**
+   * Creates a topic, or replaces it as a whole, and resolves to it. A setting that is missing takes its default, but
+   * the secrets, which stay. With etag, only if it has not changed since. reason: why it is paused or offline.
+   */
+  putTopic(name, { etag: _, ...settings }, { reason, etag } = {}) {
+    const options = { repeatable: !etag, header: { "If-Match": etag } };
+    return this.#do("PUT", topicPath(name) + queryOf({ reason }), JSON.stringify(settings), options);
+  }
+
+  /**
+   * Deletes a topic. One that has jobs is refused without drop, one that schedules use without force: these delete
+   * them, too.
+   */
+  async deleteTopic(name, { drop, force, etag } = {}) {
+    await this.#do("DELETE", topicPath(name) + queryOf({ drop, force }), null, { header: { "If-Match": etag } });
+  }
+
   // Groups
 
   /** Resolves to a group: its counts by state, the first jobs by due time, and closed_until while it is closed. */
@@ -159,16 +250,17 @@ export class Client {
    * "group_closed". Resolves to how many jobs are deleted, and how many running, which end and are not retried;
    * pending has the shards that do not answer, which delete their jobs before they are used again, or within 2 s.
    */
-  cancelGroup(name, { close } = {}) {
-    return this.#do("DELETE", groupPath(name, { close }), null, { repeatable: true });
+  cancelGroup(name, { close, topics } = {}) {
+    return this.#do("DELETE", groupPath(name, { close, topics }), null, { repeatable: true });
   }
 
   /**
-   * Moves the delayed and ready jobs of a group to one due time, by delay or due_at, or each by shift. A shift needs a
-   * key of yours: within a day, calls with the same key move each job once. Resolves to how many jobs are moved and
-   * skipped (running, dead, or expiring before).
+   * Moves the delayed and ready jobs of a group to one due time, by delay or due_at, or each by shift. Within a day,
+   * calls with the same idempotencyKey shift each job once; without one, the client makes one for its own retries.
+   * Resolves to how many jobs are moved and skipped (running, dead, or expiring before).
    */
-  moveGroup(name, { key, ...move }) {
+  moveGroup(name, { idempotencyKey, ...move }) {
+    const key = idempotencyKey ?? (move.shift === undefined ? undefined : randomUUID());
     // A delay counts from its arrival, so repeating it would move the jobs again.
     const options = { repeatable: move.delay === undefined, header: { "Idempotency-Key": key } };
     return this.#do("PATCH", groupPath(name), JSON.stringify(move), options);
@@ -177,14 +269,8 @@ export class Client {
   // Schedules
 
   /** Iterates over the schedules of a topic, or of all topics that the token may read, by name. */
-  async *schedules({ topic } = {}) {
-    for (let cursor; ; ) {
-      const path = `/v1/schedules${queryOf({ topic, limit: 1000, cursor })}`;
-      const { schedules, next } = await this.#do("GET", path, null, { repeatable: true });
-      yield* schedules;
-      if (!next) return;
-      cursor = next;
-    }
+  schedules({ topic } = {}) {
+    return this.#pages("/v1/schedules", "schedules", { topic, limit: 1000 });
   }
 
   /**
@@ -236,11 +322,11 @@ export class Client {
   // Tasks
 
   /**
-   * Starts a task, which does one thing to all jobs that match a filter, and resolves to it. It goes on by itself. Calls
-   * with the same key start one task; without one each call starts another.
+   * Starts a task, which does one thing to all jobs that match a filter, and resolves to it. It goes on by itself.
+   * Calls with the same idempotencyKey start one task; without one, the client makes one for its own retries.
    */
-  startTask({ key = randomUUID(), ...task }) {
-    const options = { repeatable: true, header: { "Idempotency-Key": key } };
+  startTask({ idempotencyKey = randomUUID(), ...task }) {
+    const options = { repeatable: true, header: { "Idempotency-Key": idempotencyKey } };
     return this.#do("POST", "/v1/tasks", JSON.stringify(task), options);
   }
 
@@ -261,10 +347,10 @@ export class Client {
 
   // Pull topics
 
-  /** Reserves up to max ready jobs of pull topics; waits for the first one up to `wait` seconds. */
-  async reserve(topics, { max = 1, wait = 0, ttr, order } = {}) {
+  /** Reserves up to max ready jobs of pull topics; waits up to `wait` for the first one. order: "fair" or "listed". */
+  async reserve(topics, { max = 1, wait = 0, ttr, order, signal } = {}) {
     const ask = JSON.stringify({ topics: [topics].flat(), max, wait, ttr, order });
-    return (await this.#do("POST", "/v1/reserve", ask, { waits: wait })).jobs.map(readable);
+    return (await this.#do("POST", "/v1/reserve", ask, { waits: seconds(wait), signal })).jobs.map(readable);
   }
 
   /** Ends the lease of a job that is done; the result is any value, and is kept with the finished job. */
@@ -299,10 +385,10 @@ export class Client {
 
   /**
    * Reserves jobs of pull topics one after the other, and calls handle(job) for each. When handle resolves, the job is
-   * done. Released and Buried mean what their names say; any other error fails the attempt. The lease is extended
-   * meanwhile. Abort `signal` to end: a running job is finished first, and waiting for jobs ends within `wait` seconds.
-   * failed(error) gets the errors that are repeated, and those of leases that could not be ended. For several jobs at
-   * once, call work several times.
+   * done; what it resolves to is the result. Released and Buried mean what their names say; any other error fails the
+   * attempt. The lease is extended meanwhile. Abort `signal` to end: a running job is finished first, and waiting for
+   * jobs ends within `wait` seconds. failed(error) gets the errors that are repeated, and those of leases that could
+   * not be ended. For several jobs at once, call work several times.
    */
   async work(topics, handle, { signal, wait = 5, ttr, failed = () => {} } = {}) {
     let pause = 0;
@@ -333,9 +419,11 @@ export class Client {
         if (!isTemporary(e)) clearInterval(timer); // the lease is lost: another worker may have the job
       });
     }, Math.max((length * 1000) / 3, 20));
-    let end = ["ack", {}];
+    let end;
     try {
-      await handle(job);
+      const result = await handle(job);
+      JSON.stringify(result); // a value that JSON cannot have fails the attempt
+      end = ["ack", { result }];
     } catch (e) {
       if (e instanceof UnreadableError) failed(e);
       if (e instanceof Released) end = ["release", { delay: e.delay }];
@@ -349,57 +437,54 @@ export class Client {
 
   // Requests
 
-  async #do(method, path, text, { repeatable = false, header = {}, waits = 0, retryFor = this.#retryFor }) {
+  async *#pages(path, name, options) {
+    for (let cursor; ; ) {
+      const page = await this.#do("GET", path + queryOf({ ...options, cursor }), null, { repeatable: true });
+      yield* page[name];
+      if (!page.next) return;
+      cursor = page.next;
+    }
+  }
+
+  async #do(method, path, text, { repeatable = false, header = {}, waits = 0, retryFor = this.#retryFor, signal }) {
     const deadline = performance.now() + retryFor * 1000;
     for (let pause = 0.05; ; pause = Math.min(2 * pause, 1.6)) {
       try {
-        return await this.#once(method, path, text, header, waits);
+        return await this.#once(method, path, text, header, waits, signal);
       } catch (e) {
-        let wait = pause;
-        let again = repeatable;
-        if (e instanceof UnreachableError) again ||= !e.outcomeUnknown;
-        else if (e.status === 503) wait = Math.max(pause, e.retryAfter);
-        else again = false;
+        let again = repeatable && e instanceof UnavailableError;
+        if (e instanceof UnreachableError) again = repeatable || !e.outcomeUnknown;
+        if (e instanceof RateLimitedError) again = true; // nothing was done
+        const wait = Math.max(pause, e.retryAfter ?? 0);
         if (!again || performance.now() + wait * 1000 > deadline) throw e;
-        await sleep(wait * 1000);
+        await sleep(wait * (1000 + 100 * Math.random()), undefined, { signal });
       }
     }
   }
 
-  #once(method, path, text, header, waits) {
+  async #once(method, path, text, header, waits, signal) {
     const headers = { ...this.#headers };
-    for (const [name, value] of Object.entries(header)) if (value) headers[name] = value;
-    if (text !== null) {
-      headers["Content-Type"] = "application/json";
-      headers["Content-Length"] = Buffer.byteLength(text);
+    for (const [name, value] of Object.entries(header)) if (value) headers[name] = headerValue(value);
+    if (text !== null) headers["Content-Type"] = "application/json";
+    signal?.throwIfAborted();
+    const stop = new AbortController(); // Node.js 18 has no AbortSignal.any
+    const timer = setTimeout(() => stop.abort(), (this.#timeout + waits) * 1000);
+    const abort = () => stop.abort();
+    signal?.addEventListener("abort", abort);
+    try {
+      const options = { method, headers, body: text ?? undefined, redirect: "manual", signal: stop.signal };
+      const response = await this.#fetch(this.#base + path, options);
+      return answerOf(response, await response.text());
+    } catch (e) {
+      signal?.throwIfAborted();
+      if (e instanceof WakecallError) throw e;
+      const sent = !["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "UND_ERR_CONNECT_TIMEOUT"].includes(e.cause?.code);
+      const why = e.name === "AbortError" ? "timed out" : e.cause?.message || e.cause?.code || e.message;
+      throw new UnreachableError(`no answer from ${new URL(this.#base).host}: ${why}`, sent, e);
+    } finally {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", abort);
     }
-    const { protocol, hostname, port, host, pathname } = this.#base;
-    return new Promise((resolve, reject) => {
-      const failed = (e) => {
-        const sent = !["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN"].includes(e.code);
-        const why = e.name === "AbortError" ? "timed out" : e.message || e.code;
-        reject(new UnreachableError(`no answer from ${host}: ${why}`, sent, e));
-      };
-      const request = (protocol === "https:" ? https : http).request({
-        agent: this.#agent, method, headers, hostname: hostname.replace(/^\[|\]$/g, ""), port,
-        path: pathname.replace(/\/+$/, "") + path, // as it is: a URL would resolve ids like ".."
-        signal: AbortSignal.timeout((this.#timeout + waits) * 1000),
-      });
-      request.on("error", failed);
-      request.on("response", (response) => {
-        const chunks = [];
-        response.on("error", failed);
-        response.on("data", (chunk) => chunks.push(chunk));
-        response.on("end", () => {
-          try {
-            resolve(answerOf(response, Buffer.concat(chunks).toString()));
-          } catch (e) {
-            reject(e);
-          }
-        });
-      });
-      request.end(text ?? undefined);
-    });
   }
 }
 
@@ -408,7 +493,7 @@ export class Client {
  * array while one is being rotated. headers: those of node:http or of fetch. body: the bytes as received. tolerance:
  * seconds that the callback's time may differ from this host's clock.
  */
-export function verify(secrets, headers, body, { tolerance = 300 } = {}) {
+function verify(secrets, headers, body, { tolerance = 300 } = {}) {
   const header = (name) => String((headers.get ? headers.get(name) : headers[name]) ?? "");
   const id = header("webhook-id");
   const sent = header("webhook-timestamp");
@@ -435,8 +520,12 @@ function release() {
   throw new Released();
 }
 
+function topicPath(name) {
+  return `/v1/topics/${escapeId(name)}`;
+}
+
 function jobPath(topic, id) {
-  const path = `/v1/topics/${encodeURIComponent(topic)}/jobs`;
+  const path = `${topicPath(topic)}/jobs`;
   return id === undefined ? path : `${path}/${escapeId(id)}`;
 }
 
@@ -449,13 +538,20 @@ function schedulePath(name, action = "") {
 }
 
 function queryOf(options) {
-  const query = new URLSearchParams(Object.entries(options).filter(([, value]) => value !== undefined)).toString();
+  const given = Object.entries(options).filter(([, value]) => value !== undefined);
+  const text = (value) => (value instanceof Date ? value.toISOString() : String(value));
+  const query = new URLSearchParams(given.map(([name, value]) => [name, text(value)])).toString();
   return query && `?${query}`;
 }
 
-/** Dots alone would be resolved by a proxy as a relative path. */
 function escapeId(id) {
-  return id === "." || id === ".." ? id.replaceAll(".", "%2E") : encodeURIComponent(id);
+  if (id === "." || id === "..") throw new RangeError(`fetch cannot send "${id}" in a path: it resolves it`);
+  return encodeURIComponent(id);
+}
+
+function headerValue(value) {
+  if (/[\x00-\x1f\x7f]/.test(value)) throw new TypeError("a token, etag or key has a control character");
+  return value;
 }
 
 /** The members of a push but its body, and its JSON. */
@@ -481,13 +577,14 @@ function isRepeatable(job) {
 }
 
 function isTemporary(e) {
-  return e instanceof UnreachableError || e.status >= 500 || e.status === 429;
+  return e instanceof UnreachableError || e.status >= 500 || e.status === 408 || e.status === 429;
 }
 
 const units = { h: 3600, m: 60, s: 1, ms: 1e-3, us: 1e-6, "µs": 1e-6, ns: 1e-9 };
 
-/** Seconds of a duration in an answer: 1m30s. */
+/** Seconds of a duration: 1m30s. */
 function seconds(duration) {
+  if (typeof duration === "number") return duration;
   return [...duration.matchAll(/([0-9.]+)([a-zµ]+)/g)].reduce((sum, [, n, unit]) => sum + n * units[unit], 0);
 }
 
@@ -510,19 +607,27 @@ function readable(job) {
 }
 
 function answerOf(response, text) {
-  const { statusCode: status, headers } = response;
+  const { status, headers } = response;
+  const lines = headers.get("content-type")?.startsWith("application/x-ndjson");
   let value;
   try {
-    value = JSON.parse(text || "{}");
+    value = JSON.parse((lines ? text.trimEnd().split("\n").pop() : text) || "{}"); // the last line has all
   } catch {} // of a proxy in between, most likely
   if (typeof value !== "object" || value === null) {
     value = { detail: `unexpected answer: ${text.replace(/\s+/g, " ").slice(0, 200)}` };
   } else if (status >= 200 && status < 300) {
-    return headers.etag ? { ...value, etag: headers.etag } : value;
+    return headers.has("etag") ? { ...value, etag: headers.get("etag") } : value;
   }
   if (status >= 300 && status < 400) {
-    value = { detail: `redirected to ${headers.location}; use the URL of the server itself` };
+    value = { detail: `redirected to ${headers.get("location")}; use the URL of the server itself` };
   }
-  const retryAfter = /^[0-9]+$/.test(headers["retry-after"]) ? Number(headers["retry-after"]) : 0;
-  throw new ApiError(status, value, { requestId: headers["x-request-id"], retryAfter });
+  const after = headers.get("retry-after");
+  const retryAfter = /^[0-9]+$/.test(after) ? Number(after) : 0;
+  throw apiError(status, value, { requestId: headers.get("x-request-id") ?? "", retryAfter });
 }
+
+module.exports = {
+  ApiError, Buried, ChangedError, Client, ConflictError, ForbiddenError, GroupClosedError, InvalidError, LeaseOverError,
+  NotFoundError, RateLimitedError, Released, SignatureError, UnauthorizedError, UnavailableError, UnreachableError,
+  UnreadableError, WakecallError, verify,
+};

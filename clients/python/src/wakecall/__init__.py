@@ -1,0 +1,100 @@
+"""Client of Wakecall, a delayed-callback dispatcher.
+
+    client = wakecall.Client("http://127.0.0.1:6789", token)
+    job = client.push("order.close", {"order": 42}, id="order-42", delay="30m")
+
+AsyncClient has the same methods for asyncio. Both use the standard library only. A refusal by the server raises a
+subclass of ApiError that says what to do, a lost or impossible connection UnreachableError.
+"""
+
+from ._async_client import AsyncClient
+from ._client import Client
+from ._errors import (
+    ApiError,
+    Buried,
+    ChangedError,
+    ConflictError,
+    ForbiddenError,
+    GroupClosedError,
+    InvalidError,
+    LeaseOverError,
+    NotFoundError,
+    RateLimitedError,
+    Released,
+    SignatureError,
+    UnauthorizedError,
+    UnavailableError,
+    UnreachableError,
+    UnreadableError,
+    WakecallError,
+)
+from ._signature import verify
+from ._types import (
+    Attempt,
+    Backfilled,
+    Counts,
+    DeadFilter,
+    Duration,
+    Extended,
+    Found,
+    Group,
+    GroupCancelled,
+    GroupMoved,
+    Instant,
+    Job,
+    LeasedJob,
+    Occurrence,
+    Push,
+    Schedule,
+    ScheduleRun,
+    Task,
+    TaskChange,
+    TaskFilter,
+    Topic,
+    TopicSettings,
+)
+
+__all__ = [
+    "ApiError",
+    "AsyncClient",
+    "Attempt",
+    "Backfilled",
+    "Buried",
+    "ChangedError",
+    "Client",
+    "ConflictError",
+    "Counts",
+    "DeadFilter",
+    "Duration",
+    "Extended",
+    "ForbiddenError",
+    "Found",
+    "Group",
+    "GroupCancelled",
+    "GroupClosedError",
+    "GroupMoved",
+    "Instant",
+    "InvalidError",
+    "Job",
+    "LeaseOverError",
+    "LeasedJob",
+    "NotFoundError",
+    "Occurrence",
+    "Push",
+    "RateLimitedError",
+    "Released",
+    "Schedule",
+    "ScheduleRun",
+    "SignatureError",
+    "Task",
+    "TaskChange",
+    "TaskFilter",
+    "Topic",
+    "TopicSettings",
+    "UnauthorizedError",
+    "UnavailableError",
+    "UnreachableError",
+    "UnreadableError",
+    "WakecallError",
+    "verify",
+]
