@@ -12,7 +12,7 @@ import (
 	"github.com/pressly/goose/v3"
 )
 
-//go:embed mysql/*.sql sqlite/*.sql
+//go:embed mysql/*.sql postgres/*.sql sqlite/*.sql
 var files embed.FS
 
 // Dialect names the database.
@@ -20,8 +20,9 @@ type Dialect string
 
 // The databases.
 const (
-	MySQL  Dialect = "mysql"
-	SQLite Dialect = "sqlite"
+	MySQL    Dialect = "mysql"
+	Postgres Dialect = "postgres"
+	SQLite   Dialect = "sqlite"
 )
 
 // ErrSchemaNewer means that a newer wakecall has migrated the schema in a way that this one cannot read.
@@ -125,16 +126,16 @@ func pending(p *goose.Provider) []Step {
 	return steps
 }
 
+var gooseDialects = map[Dialect]goose.Dialect{
+	MySQL: goose.DialectMySQL, Postgres: goose.DialectPostgres, SQLite: goose.DialectSQLite3,
+}
+
 func provider(db *sql.DB, d Dialect) (*goose.Provider, error) {
-	dialect := goose.DialectMySQL
-	if d == SQLite {
-		dialect = goose.DialectSQLite3
-	}
 	dir, err := fs.Sub(files, string(d))
 	if err != nil {
 		return nil, fmt.Errorf("migrations for %s: %w", d, err)
 	}
-	p, err := goose.NewProvider(dialect, db, dir, goose.WithTableName(versionTable))
+	p, err := goose.NewProvider(gooseDialects[d], db, dir, goose.WithTableName(versionTable))
 	if err != nil {
 		return nil, fmt.Errorf("migrations for %s: %w", d, err)
 	}
@@ -189,7 +190,7 @@ func released(ctx context.Context, db *sql.DB, d Dialect) error {
 // only happen on MySQL.
 func mendVersions(ctx context.Context, db *sql.DB, d Dialect) error {
 	there, err := hasTable(ctx, db, d, versionTable)
-	if err != nil || !there || d == SQLite {
+	if err != nil || !there || d != MySQL {
 		return err
 	}
 	_, err = db.ExecContext(ctx, "INSERT INTO "+versionTable+" (version_id, is_applied) "+
@@ -208,12 +209,15 @@ func hasVersions(ctx context.Context, db *sql.DB, d Dialect) (bool, error) {
 	return n > 0, err
 }
 
+// tablesNamed are queries for the number of tables with a name.
+var tablesNamed = map[Dialect]string{
+	MySQL:    "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = ?",
+	Postgres: "SELECT COUNT(*) FROM pg_catalog.pg_tables WHERE schemaname = current_schema() AND tablename = $1",
+	SQLite:   "SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = ?",
+}
+
 func hasTable(ctx context.Context, db *sql.DB, d Dialect, name string) (bool, error) {
-	query := "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = ?"
-	if d == SQLite {
-		query = "SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = ?"
-	}
 	var n int
-	err := db.QueryRowContext(ctx, query, name).Scan(&n)
+	err := db.QueryRowContext(ctx, tablesNamed[d], name).Scan(&n)
 	return n > 0, err
 }

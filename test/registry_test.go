@@ -14,33 +14,33 @@ import (
 	"github.com/wakecall/wakecall/test/harness"
 )
 
-func TestRegistryOnMySQLStopsAndComesBackUnderLoad(t *testing.T) {
-	t.Parallel()
+func TestTheRegistrysServerStopsAndComesBackUnderLoad(t *testing.T) {
 	needProcesses(t)
-	db := dbtest.StartServer(t)
-	opts := unhurried()
-	opts.Env["WAKECALL_REGISTRY_DSN"] = db.DSN("wakecall")
-	i := start(t, opts)
-	topic := i.topic(t, nil, nil)
-	ledger := harness.NewLedger()
-	load := harness.StartLoad(t, i.Quick(), ledger,
-		harness.LoadOptions{Topic: topic, Fields: M{"delay": "100ms"}, PushFailed: noFailure(t)})
-	ledger.WaitAcknowledged(t, 50)
+	dbtest.OnServers(t, func(t *testing.T, db dbtest.Stoppable) {
+		opts := unhurried()
+		opts.Env["WAKECALL_REGISTRY_DSN"] = db.DSN("wakecall")
+		i := start(t, opts)
+		topic := i.topic(t, nil, nil)
+		ledger := harness.NewLedger()
+		load := harness.StartLoad(t, i.Quick(), ledger,
+			harness.LoadOptions{Topic: topic, Fields: M{"delay": "100ms"}, PushFailed: noFailure(t)})
+		ledger.WaitAcknowledged(t, 50)
 
-	db.Kill9()
-	ledger.WaitAcknowledged(t, 100)
-	i.refusesEdits(t, topic)
-	db.Start()
-	i.takesEdits(t, topic)
+		db.Kill9()
+		ledger.WaitAcknowledged(t, 100)
+		i.refusesEdits(t, topic)
+		db.Start()
+		i.takesEdits(t, topic)
 
-	db.Pause() // worse than dead: it accepts connections and never answers
-	ledger.WaitAcknowledged(t, 100)
-	i.refusesEdits(t, topic)
-	db.Resume()
-	i.takesEdits(t, topic)
+		db.Pause() // worse than dead: it accepts connections and never answers
+		ledger.WaitAcknowledged(t, 100)
+		i.refusesEdits(t, topic)
+		db.Resume()
+		i.takesEdits(t, topic)
 
-	load.Stop()
-	ledger.Verdict(t, i.API, i.endpoint, 0)
+		load.Stop()
+		ledger.Verdict(t, i.API, i.endpoint, 0)
+	})
 }
 
 // refusesEdits checks that a change of the registry is refused in time and clearly while the database is unavailable.
@@ -70,25 +70,25 @@ func (i *installation) takesEdits(t *testing.T, topic string) {
 	})
 }
 
-func TestRestartWithoutMySQL(t *testing.T) {
-	t.Parallel()
+func TestRestartWithoutTheRegistrysServer(t *testing.T) {
 	needProcesses(t)
-	db := dbtest.StartServer(t)
-	opts := unhurried()
-	opts.Env["WAKECALL_REGISTRY_DSN"] = db.DSN("wakecall")
-	i := start(t, opts)
-	topic := i.topic(t, nil, nil)
-	ledger := harness.NewLedger()
-	ledger.MustPush(t, i.API, topic, "before", M{"delay": "1s"})
-	db.Kill9()
-	i.Kill9()
-	i.Up()
-	i.WaitReady()
-	ledger.MustPush(t, i.API, topic, "without", nil)
-	i.endpoint.WaitCalls(t, topic, 2)
-	db.Start()
-	i.takesEdits(t, topic)
-	ledger.Verdict(t, i.API, i.endpoint, 1)
+	dbtest.OnServers(t, func(t *testing.T, db dbtest.Stoppable) {
+		opts := unhurried()
+		opts.Env["WAKECALL_REGISTRY_DSN"] = db.DSN("wakecall")
+		i := start(t, opts)
+		topic := i.topic(t, nil, nil)
+		ledger := harness.NewLedger()
+		ledger.MustPush(t, i.API, topic, "before", M{"delay": "1s"})
+		db.Kill9()
+		i.Kill9()
+		i.Up()
+		i.WaitReady()
+		ledger.MustPush(t, i.API, topic, "without", nil)
+		i.endpoint.WaitCalls(t, topic, 2)
+		db.Start()
+		i.takesEdits(t, topic)
+		ledger.Verdict(t, i.API, i.endpoint, 1)
+	})
 }
 
 // shared starts a MySQL and a Redis, and returns the options of hosts that share them.
