@@ -33,6 +33,10 @@ var ErrSchemaNewer = errors.New("the registry's schema is too new for this wakec
 var ErrUnreleased = errors.New("an earlier, unreleased version of Wakecall wrote this registry: start with an empty " +
 	"database, Redis and data_dir, or drain it with the commit that wrote it")
 
+// ErrEncoding means that a database of PostgreSQL has another encoding than UTF8.
+var ErrEncoding = errors.New("the registry's database must have the encoding UTF8: create it with CREATE DATABASE " +
+	"NAME ENCODING 'UTF8' TEMPLATE template0")
+
 // versionTable is where goose records the applied steps. Unreleased versions had another one.
 const (
 	versionTable    = "schema_migrations"
@@ -69,6 +73,9 @@ func up(ctx context.Context, db *sql.DB, d Dialect, onlyEmpty bool) (applied int
 	}
 	defer unlock()
 	if err := released(ctx, db, d); err != nil {
+		return 0, err
+	}
+	if err := checkEncoding(ctx, db, d); err != nil {
 		return 0, err
 	}
 	if err := mendVersions(ctx, db, d); err != nil {
@@ -182,6 +189,21 @@ func released(ctx context.Context, db *sql.DB, d Dialect) error {
 	}
 	if there {
 		return ErrUnreleased
+	}
+	return nil
+}
+
+// checkEncoding returns ErrEncoding if a database of PostgreSQL cannot store every text.
+func checkEncoding(ctx context.Context, db *sql.DB, d Dialect) error {
+	if d != Postgres {
+		return nil
+	}
+	var encoding string
+	if err := db.QueryRowContext(ctx, "SHOW server_encoding").Scan(&encoding); err != nil {
+		return fmt.Errorf("read the database's encoding: %w", err)
+	}
+	if encoding != "UTF8" {
+		return fmt.Errorf("%w (it is %s)", ErrEncoding, encoding)
 	}
 	return nil
 }

@@ -169,6 +169,11 @@ func (s *Postgres) DSN(database string) string {
 	return fmt.Sprintf("postgres://wakecall@%s/%s?sslmode=disable", s.Addr(), database)
 }
 
+// ClientEnv returns the environment with which PostgreSQL's programs reach the server.
+func (s *Postgres) ClientEnv() []string {
+	return []string{"PGHOST=127.0.0.1", "PGPORT=" + strconv.Itoa(s.port), "PGUSER=wakecall"}
+}
+
 // Exec runs statements in a database of the server.
 func (s *Postgres) Exec(t testing.TB, database string, statements ...string) {
 	t.Helper()

@@ -50,7 +50,7 @@ func (db *DB) classify(err error) error {
 		db.up.Store(true)
 		return nil
 	case errors.As(err, &refused), errors.Is(err, ErrSchemaNewer), errors.Is(err, ErrUnreleased),
-		errors.Is(err, ErrUnavailable), errors.Is(err, context.Canceled):
+		errors.Is(err, migrations.ErrEncoding), errors.Is(err, ErrUnavailable), errors.Is(err, context.Canceled):
 		return err
 	case pgCode(err) == pgBadText:
 		db.up.Store(true)
