@@ -31,7 +31,8 @@ func TestBackup(t *testing.T) {
 	})
 	t.Run("Redis and MariaDB", func(t *testing.T) {
 		t.Parallel()
-		db, r, opts := shared(t)
+		db := dbtest.StartServer(t)
+		r, opts := shared(t, db)
 		testBackup(t, &backup{
 			redis: "Redis, your own", registry: "Registry, MySQL or MariaDB", server: r, account: db.ClientConfig(),
 			drop: func() { db.Exec(t, "", "DROP DATABASE wakecall") },
@@ -39,9 +40,8 @@ func TestBackup(t *testing.T) {
 	})
 	t.Run("Redis and PostgreSQL", func(t *testing.T) {
 		t.Parallel()
-		db, r := dbtest.StartPostgres(t), harness.StartRedis(t, harness.RedisOptions{})
-		opts := onRedis(r)
-		opts.Env["WAKECALL_REGISTRY_DSN"] = db.DSN("wakecall")
+		db := dbtest.StartPostgres(t)
+		r, opts := shared(t, db)
 		testBackup(t, &backup{
 			redis: "Redis, your own", registry: "Registry, PostgreSQL", server: r, env: db.ClientEnv(),
 			drop: func() { db.Exec(t, "postgres", "DROP DATABASE wakecall WITH (FORCE)") },

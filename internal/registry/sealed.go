@@ -112,7 +112,8 @@ func sealedShard(key seal.Key, s Shard) (row *shardRow, err error) {
 	if MaskURL(url) != url {
 		url, err = key.Seal("shard/"+s.Name, url)
 	}
-	return &shardRow{Name: s.Name, URL: seal.Column(url), State: string(s.State), Identity: s.Identity, Former: s.Former}, err
+	row = &shardRow{s.Name, seal.Column(url), string(s.State), s.Identity, s.Former}
+	return row, err
 }
 
 // shard returns the shard of a row.

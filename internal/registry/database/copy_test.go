@@ -15,8 +15,8 @@ import (
 	"github.com/wakecall/wakecall/test/dbtest"
 )
 
-// TestARegistryIsCopiedInARing from SQLite to MariaDB, to PostgreSQL and back to SQLite: every row of every table is the
-// same, and new IDs continue after the highest one.
+// TestARegistryIsCopiedInARing from SQLite to MariaDB, to PostgreSQL and back to SQLite: every row of every table is
+// the same, and new IDs continue after the highest one.
 func TestARegistryIsCopiedInARing(t *testing.T) {
 	t.Parallel()
 	ring := []*database.DB{dbtest.Open(t, dbtest.SQLite(t)), dbtest.Open(t, dbtest.MariaDB(t)),
@@ -104,7 +104,8 @@ func fill(t *testing.T, db *database.DB) (tables []string) {
 				Name, Type string
 				Notnull    bool
 			}
-			err = errors.Join(err, tx.Raw("SELECT name, type, \"notnull\" FROM pragma_table_info(?)", table).Scan(&columns).Error)
+			const info = `SELECT name, type, "notnull" FROM pragma_table_info(?)`
+			err = errors.Join(err, tx.Raw(info, table).Scan(&columns).Error)
 			var rows []map[string]any
 			for n := 1; n <= 450; n++ {
 				row := map[string]any{}

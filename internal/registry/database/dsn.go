@@ -31,7 +31,7 @@ func parseDSN(dsn string) (*parsedDSN, error) {
 		c, err := MySQLConfig(strings.TrimPrefix(rest, "//"))
 		return &parsedDSN{dialect: migrations.MySQL, mysql: c}, err
 	case "postgres", "postgresql":
-		c, err := PostgresConfig(dsn)
+		c, err := registryPostgres(dsn)
 		return &parsedDSN{dialect: migrations.Postgres, postgres: c}, err
 	}
 	return nil, errors.New("expected sqlite:PATH, mysql://user:password@tcp(host:3306)/database or " +

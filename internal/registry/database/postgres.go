@@ -18,14 +18,12 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// sessionDefaults are settings of every connection, unless the DSN has others. The server ends a transaction whose host
-// has vanished, because it may have locked rows that other hosts wait for.
-var sessionDefaults = map[string]string{
-	"application_name": "wakecall", "statement_timeout": "60s", "idle_in_transaction_session_timeout": "60s",
-}
-
-// sessionSettings are settings of every connection that the driver relies on.
+// sessionSettings are settings of every connection that the driver relies on. Poolers know them.
 var sessionSettings = map[string]string{"client_encoding": "UTF8", "datestyle": "ISO", "timezone": "UTC"}
+
+// sessionTimeouts are settings of the registry's connections, unless the DSN has others. The server ends a transaction
+// whose host has vanished, because it may have locked rows that other hosts wait for.
+var sessionTimeouts = map[string]string{"statement_timeout": "60s", "idle_in_transaction_session_timeout": "60s"}
 
 // PostgresConfig returns the driver's configuration. The driver's errors are replaced, because they may contain the
 // password.
@@ -41,16 +39,25 @@ func PostgresConfig(dsn string) (*pgx.ConnConfig, error) {
 	if c.Database == "" {
 		return nil, errors.New("no database: write " + form)
 	}
-	params := maps.Clone(sessionDefaults)
-	maps.Copy(params, c.RuntimeParams)
-	maps.Copy(params, sessionSettings)
-	c.RuntimeParams = params
+	maps.Copy(c.RuntimeParams, sessionSettings)
 	c.DefaultQueryExecMode = pgx.QueryExecModeExec // one round trip per statement, and poolers may be in between
 	c.ConnectTimeout = dialTimeout
 	limitConns(c, ioTimeout())
 	if c.ValidateConnect == nil {
 		c.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite // not a standby
 	}
+	return c, nil
+}
+
+// registryPostgres is PostgresConfig for the registry.
+func registryPostgres(dsn string) (*pgx.ConnConfig, error) {
+	c, err := PostgresConfig(dsn)
+	if err != nil {
+		return nil, err
+	}
+	params := maps.Clone(sessionTimeouts)
+	maps.Copy(params, c.RuntimeParams)
+	c.RuntimeParams = params
 	return c, nil
 }
 
