@@ -100,8 +100,8 @@ var knownErrors = []struct{ text, advice string }{
 	{"Unknown database", "Create it: CREATE DATABASE NAME CHARACTER SET utf8mb4"},
 	{"SQLSTATE 28P01", "Correct the user and password in registry.dsn (special characters are percent-encoded), or " +
 		"create the user: CREATE ROLE NAME LOGIN PASSWORD '…'"},
-	{"SQLSTATE 28000", "Create the user, or allow it, this host and its TLS (?sslmode= in registry.dsn) in the server's " +
-		"pg_hba.conf"},
+	{"SQLSTATE 28000", "Create the user, or allow it, this host and its TLS (?sslmode= in registry.dsn) in the " +
+		"server's pg_hba.conf"},
 	{"SQLSTATE 3D000", "Create it: CREATE DATABASE NAME OWNER USER ENCODING 'UTF8' TEMPLATE template0"},
 	{"SQLSTATE 42501", "Let the user create tables: ALTER DATABASE NAME OWNER TO USER"},
 	{"SQLSTATE 3F000", "Create the schema in search_path: CREATE SCHEMA NAME AUTHORIZATION USER"},

@@ -70,7 +70,8 @@ func openForCopy(flag, dsn string) (*database.DB, error) {
 	}
 	if path, ok := strings.CutPrefix(dsn, "sqlite:"); ok {
 		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
-			return nil, fmt.Errorf("%s: no file %s; `wakecall migrate up --registry-dsn sqlite:PATH` creates one", flag, path)
+			return nil, fmt.Errorf("%s: no file %s; `wakecall migrate up --registry-dsn sqlite:PATH` creates one", flag,
+				path)
 		}
 	}
 	db, err := database.Open(dsn, nil)

@@ -129,7 +129,8 @@ func (s *Store) report(tx *gorm.DB, r Report) error {
 	}
 	row := map[string]any{"host": r.Host, "findings": string(text), "reported_at": gorm.Expr(s.db.Clock())}
 	return tx.Table("alert_reports").Clauses(clause.OnConflict{
-		Columns: []clause.Column{{Name: "host"}}, DoUpdates: clause.AssignmentColumns([]string{"findings", "reported_at"}),
+		Columns:   []clause.Column{{Name: "host"}},
+		DoUpdates: clause.AssignmentColumns([]string{"findings", "reported_at"}),
 	}).Create(row).Error
 }
 

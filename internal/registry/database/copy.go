@@ -243,11 +243,13 @@ func continueIDs(to *gorm.DB) error {
 		return nil
 	}
 	var columns []struct{ TableName, ColumnName string }
-	err := to.Raw("SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = current_schema() " +
-		"AND is_identity = 'YES' AND table_name NOT LIKE 'schema%'").Scan(&columns).Error
+	err := to.Raw("SELECT table_name, column_name FROM information_schema.columns " +
+		"WHERE table_schema = current_schema() AND is_identity = 'YES' AND table_name NOT LIKE 'schema%'").
+		Scan(&columns).Error
 	for _, c := range columns {
-		err = errors.Join(err, to.Exec(fmt.Sprintf("SELECT setval(pg_get_serial_sequence('%s', '%s'), MAX(%[2]s)) FROM %[1]s",
-			c.TableName, c.ColumnName)).Error)
+		set := fmt.Sprintf("SELECT setval(pg_get_serial_sequence('%s', '%s'), MAX(%[2]s)) FROM %[1]s", c.TableName,
+			c.ColumnName)
+		err = errors.Join(err, to.Exec(set).Error)
 	}
 	if err != nil {
 		return fmt.Errorf("continue the IDs: %w", err)
