@@ -236,6 +236,6 @@ clean: ## remove what the other targets made, but not ./data
 need-redis:
 	@scripts/install redis-server=redis-server
 need-all:
-	@scripts/install redis-server=redis-server mariadbd=mariadb-server sqlite3=sqlite3 beanstalkd=beanstalkd \
-		chromium=chromium gcc=gcc,libc6-dev git=git python3=python3 curl=curl openssl=openssl \
+	@scripts/install redis-server=redis-server mariadbd=mariadb-server pg_createcluster=postgresql sqlite3=sqlite3 \
+		beanstalkd=beanstalkd chromium=chromium gcc=gcc,libc6-dev git=git python3=python3 curl=curl openssl=openssl \
 		promtool=prometheus php=php-cli node=nodejs javac=default-jdk-headless
