@@ -238,8 +238,8 @@ MAVEN := /usr/share/maven-repo/org/apache/maven/plugins
 need-redis:
 	@scripts/install redis-server=redis-server
 need-all:
-	@scripts/install redis-server=redis-server mariadbd=mariadb-server sqlite3=sqlite3 beanstalkd=beanstalkd \
-		chromium=chromium gcc=gcc,libc6-dev git=git python3=python3 curl=curl openssl=openssl \
+	@scripts/install redis-server=redis-server mariadbd=mariadb-server pg_createcluster=postgresql sqlite3=sqlite3 \
+		beanstalkd=beanstalkd chromium=chromium gcc=gcc,libc6-dev git=git python3=python3 curl=curl openssl=openssl \
 		promtool=prometheus php=php-cli node=nodejs javac=default-jdk-headless \
 		pyproject-build=python3-build,python3-setuptools,python3-wheel,python3-pip mypy=mypy \
 		npm=npm tsc=node-typescript composer=composer mvn=maven \

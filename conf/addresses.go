@@ -96,6 +96,8 @@ func listenerKeys() Type { return List(Text().Parse) }
 
 const sqliteScheme = "sqlite:"
 
+var isServer = regexp.MustCompile(`^(mysql|postgres|postgresql)://`)
+
 // dsn is the type of registry.dsn.
 func dsn() Type {
 	return Type{mask: address.Mask, Parse: func(s string) (any, error) {
@@ -106,9 +108,9 @@ func dsn() Type {
 		case isSQLite:
 			path, err := filepath.Abs(path)
 			return Secret(sqliteScheme + path), err
-		case !strings.HasPrefix(s, "mysql://"):
-			return nil, errors.New("must begin with mysql:// or sqlite:, " +
-				"such as mysql://user:pw@tcp(host:3306)/wakecall or sqlite:PATH")
+		case !isServer.MatchString(s):
+			return nil, errors.New("must begin with mysql://, postgres:// or sqlite:, " +
+				"such as mysql://user:pw@tcp(host:3306)/wakecall, postgres://user:pw@host:5432/wakecall or sqlite:PATH")
 		}
 		return Secret(s), nil
 	}}

@@ -169,7 +169,7 @@ func TestBadFiles(t *testing.T) {
 		"callback:\n  networks: 10.0.0.0/33":              `must be any, public or a list of CIDRs`,
 		"callback:\n  networks: [any, public]":            `must be any, public or a list of CIDRs`,
 		"callback:\n  own_listeners: [server.addr,x]":     `"x" must be one of server.addr, admin.addr, metrics.addr`,
-		"registry:\n  dsn: postgres://u:pw@h":             `"postgres://u:<secret>@h" must begin with mysql:// or sqlite:`,
+		"registry:\n  dsn: pg://u:pw@h":                   `"pg://u:<secret>@h" must begin with mysql://, postgres:// or`,
 		"registry:\n  dsn: 'sqlite::memory:'":             `must name a file`,
 		"redis:\n  nodes: [localhost:6379]":               `(number 1 of the list): it does not begin with redis://`,
 		"redis:\n  nodes: ['redis://a', 'redis://a']":     `must name each Redis once (number 2 of the list`,

@@ -156,8 +156,9 @@ var keys = []Key{
 			"call in the last hour. Those above the limit share the topic \"(other)\"."},
 
 	{"registry.dsn", "", dsn(),
-		"Database of the registry, mysql://user:pw@tcp(host:3306)/wakecall (also for MariaDB) or sqlite:PATH. " +
-			"Special characters of the password are percent-encoded. Empty: the SQLite file registry.db in data_dir."},
+		"Database of the registry: mysql://user:pw@tcp(host:3306)/wakecall (also for MariaDB), " +
+			"postgres://user:pw@host:5432/wakecall?sslmode=verify-full or sqlite:PATH. Special characters of the " +
+			"password are percent-encoded. Empty: the SQLite file registry.db in data_dir."},
 	{"registry.seal_key", "", sealKey(),
 		"Key that encrypts the secrets in the registry, 64 hexadecimal digits. All hosts need the same one; `openssl " +
 			"rand -hex 32` prints a new one. Keep it out of this file: set WAKECALL_REGISTRY_SEAL_KEY instead. " +

@@ -17,7 +17,7 @@ const (
 	lockWait = time.Minute
 	// lockTry limits one attempt. It is shorter than any connection's read timeout, which would end a longer wait.
 	lockTry = time.Second
-	// lockPause is the time between two attempts on a file lock, which cannot be waited for with a limit.
+	// lockPause is the time between two attempts on a lock that cannot be waited for with a limit.
 	lockPause = 20 * time.Millisecond
 )
 
@@ -47,6 +47,9 @@ func newLock(ctx context.Context, db *sql.DB, d Dialect) (schemaLock, error) {
 	if err != nil {
 		return nil, err
 	}
+	if d == Postgres {
+		return &postgresLock{conn}, nil
+	}
 	return &advisoryLock{conn}, nil
 }
 
@@ -75,6 +78,35 @@ func (l *advisoryLock) release() {
 	// On an error the lock ends with the connection.
 	_, _ = l.conn.ExecContext(context.Background(), "DO RELEASE_LOCK('wakecall_migrate')")
 	_ = l.conn.Close()
+}
+
+// postgresLock is an advisory lock of PostgreSQL. It belongs to its connection.
+type postgresLock struct{ conn *sql.Conn }
+
+// postgresKey identifies the lock within a database.
+const postgresKey = "7738149130210504301"
+
+func (l *postgresLock) try(ctx context.Context) (got bool, err error) {
+	err = l.conn.QueryRowContext(ctx, "SELECT pg_try_advisory_lock("+postgresKey+")").Scan(&got)
+	if got || err != nil {
+		return got, err
+	}
+	return false, pauseForLock(ctx)
+}
+
+func (l *postgresLock) release() {
+	// On an error the lock ends with the connection.
+	_, _ = l.conn.ExecContext(context.Background(), "SELECT pg_advisory_unlock("+postgresKey+")")
+	_ = l.conn.Close()
+}
+
+func pauseForLock(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(lockPause):
+		return nil
+	}
 }
 
 // fileLock is flock(2) on a file beside the database. Only SQLite may lock the database's own file: closing another
@@ -109,12 +141,7 @@ func (l *fileLock) try(ctx context.Context) (bool, error) {
 	case !errors.Is(err, syscall.EWOULDBLOCK):
 		return false, fmt.Errorf("lock %s: %w", l.file.Name(), err)
 	}
-	select {
-	case <-ctx.Done():
-		return false, ctx.Err()
-	case <-time.After(lockPause):
-		return false, nil
-	}
+	return false, pauseForLock(ctx)
 }
 
 func (l *fileLock) release() {

@@ -12,7 +12,7 @@ import (
 	"github.com/pressly/goose/v3"
 )
 
-//go:embed mysql/*.sql sqlite/*.sql
+//go:embed mysql/*.sql postgres/*.sql sqlite/*.sql
 var files embed.FS
 
 // Dialect names the database.
@@ -20,8 +20,9 @@ type Dialect string
 
 // The databases.
 const (
-	MySQL  Dialect = "mysql"
-	SQLite Dialect = "sqlite"
+	MySQL    Dialect = "mysql"
+	Postgres Dialect = "postgres"
+	SQLite   Dialect = "sqlite"
 )
 
 // ErrSchemaNewer means that a newer wakecall has migrated the schema in a way that this one cannot read.
@@ -31,6 +32,10 @@ var ErrSchemaNewer = errors.New("the registry's schema is too new for this wakec
 // ErrUnreleased means that a commit from before the first release wrote the schema.
 var ErrUnreleased = errors.New("an earlier, unreleased version of Wakecall wrote this registry: start with an empty " +
 	"database, Redis and data_dir, or drain it with the commit that wrote it")
+
+// ErrEncoding means that a database of PostgreSQL has another encoding than UTF8.
+var ErrEncoding = errors.New("the registry's database must have the encoding UTF8: create it with CREATE DATABASE " +
+	"NAME ENCODING 'UTF8' TEMPLATE template0")
 
 // versionTable is where goose records the applied steps. Unreleased versions had another one.
 const (
@@ -68,6 +73,9 @@ func up(ctx context.Context, db *sql.DB, d Dialect, onlyEmpty bool) (applied int
 	}
 	defer unlock()
 	if err := released(ctx, db, d); err != nil {
+		return 0, err
+	}
+	if err := checkEncoding(ctx, db, d); err != nil {
 		return 0, err
 	}
 	if err := mendVersions(ctx, db, d); err != nil {
@@ -125,16 +133,16 @@ func pending(p *goose.Provider) []Step {
 	return steps
 }
 
+var gooseDialects = map[Dialect]goose.Dialect{
+	MySQL: goose.DialectMySQL, Postgres: goose.DialectPostgres, SQLite: goose.DialectSQLite3,
+}
+
 func provider(db *sql.DB, d Dialect) (*goose.Provider, error) {
-	dialect := goose.DialectMySQL
-	if d == SQLite {
-		dialect = goose.DialectSQLite3
-	}
 	dir, err := fs.Sub(files, string(d))
 	if err != nil {
 		return nil, fmt.Errorf("migrations for %s: %w", d, err)
 	}
-	p, err := goose.NewProvider(dialect, db, dir, goose.WithTableName(versionTable))
+	p, err := goose.NewProvider(gooseDialects[d], db, dir, goose.WithTableName(versionTable))
 	if err != nil {
 		return nil, fmt.Errorf("migrations for %s: %w", d, err)
 	}
@@ -185,11 +193,26 @@ func released(ctx context.Context, db *sql.DB, d Dialect) error {
 	return nil
 }
 
+// checkEncoding returns ErrEncoding if a database of PostgreSQL cannot store every text.
+func checkEncoding(ctx context.Context, db *sql.DB, d Dialect) error {
+	if d != Postgres {
+		return nil
+	}
+	var encoding string
+	if err := db.QueryRowContext(ctx, "SHOW server_encoding").Scan(&encoding); err != nil {
+		return fmt.Errorf("read the database's encoding: %w", err)
+	}
+	if encoding != "UTF8" {
+		return fmt.Errorf("%w (it is %s)", ErrEncoding, encoding)
+	}
+	return nil
+}
+
 // mendVersions completes the version table if a host died between creating it and inserting its first row, which can
 // only happen on MySQL.
 func mendVersions(ctx context.Context, db *sql.DB, d Dialect) error {
 	there, err := hasTable(ctx, db, d, versionTable)
-	if err != nil || !there || d == SQLite {
+	if err != nil || !there || d != MySQL {
 		return err
 	}
 	_, err = db.ExecContext(ctx, "INSERT INTO "+versionTable+" (version_id, is_applied) "+
@@ -208,12 +231,15 @@ func hasVersions(ctx context.Context, db *sql.DB, d Dialect) (bool, error) {
 	return n > 0, err
 }
 
+// tablesNamed are queries for the number of tables with a name.
+var tablesNamed = map[Dialect]string{
+	MySQL:    "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = ?",
+	Postgres: "SELECT COUNT(*) FROM pg_catalog.pg_tables WHERE schemaname = current_schema() AND tablename = $1",
+	SQLite:   "SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = ?",
+}
+
 func hasTable(ctx context.Context, db *sql.DB, d Dialect, name string) (bool, error) {
-	query := "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = ?"
-	if d == SQLite {
-		query = "SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = ?"
-	}
 	var n int
-	err := db.QueryRowContext(ctx, query, name).Scan(&n)
+	err := db.QueryRowContext(ctx, tablesNamed[d], name).Scan(&n)
 	return n > 0, err
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,7 +17,7 @@ import (
 	_ "modernc.org/sqlite"
 )
 
-// The tests with MariaDB are in package registry.
+// The tests with MariaDB and PostgreSQL are in package registry.
 
 func open(t *testing.T, path string) *sql.DB {
 	t.Helper()
@@ -119,7 +120,7 @@ func TestProcessesOfOneMachineMigrateOneAfterTheOther(t *testing.T) {
 	for _, n := range steps {
 		sum += n
 	}
-	if sum != len(both(t)) {
+	if sum != len(stepsOfAll(t)) {
 		t.Errorf("the steps were applied %v times", steps)
 	}
 	if info, err := os.Stat(path + "-migrate"); err != nil || info.Mode().Perm() != 0o600 {
@@ -159,28 +160,29 @@ func TestADatabaseInMemoryNeedsNoLock(t *testing.T) {
 	unlock()
 }
 
-// both returns the steps, which must be the same for both databases.
-func both(t *testing.T) []string {
+// stepsOfAll returns the steps, which must be the same for all databases.
+func stepsOfAll(t *testing.T) []string {
 	t.Helper()
-	var names [2][]string
-	for i, d := range []Dialect{MySQL, SQLite} {
-		var err error
-		if names[i], err = fs.Glob(files, string(d)+"/*.sql"); err != nil {
+	var all []string
+	for _, d := range []Dialect{MySQL, Postgres, SQLite} {
+		names, err := fs.Glob(files, string(d)+"/*.sql")
+		if err != nil {
 			t.Fatal(err)
 		}
-		for j := range names[i] {
-			names[i][j] = filepath.Base(names[i][j])
+		for i := range names {
+			names[i] = filepath.Base(names[i])
 		}
+		if all != nil && !slices.Equal(names, all) {
+			t.Errorf("%s has the steps %v, others %v", d, names, all)
+		}
+		all = names
 	}
-	if strings.Join(names[0], " ") != strings.Join(names[1], " ") {
-		t.Errorf("MySQL has the steps %v, SQLite %v", names[0], names[1])
-	}
-	return names[0]
+	return all
 }
 
 // MySQL commits each statement, so each must be repeatable after a crash.
 func TestStepsForMySQLCanBeRepeated(t *testing.T) {
-	for _, name := range both(t) {
+	for _, name := range stepsOfAll(t) {
 		text, err := fs.ReadFile(files, "mysql/"+name)
 		if err != nil {
 			t.Fatal(err)
@@ -203,8 +205,8 @@ func TestStepsForMySQLCanBeRepeated(t *testing.T) {
 func TestStepsOnlyAdd(t *testing.T) {
 	takesAway := regexp.MustCompile(`(?i)\b(DROP|RENAME|MODIFY|CHANGE|DELETE|TRUNCATE)\b`)
 	column := regexp.MustCompile(`(?i)ADD COLUMN[^;]*`)
-	for _, d := range []Dialect{MySQL, SQLite} {
-		for _, name := range both(t) {
+	for _, d := range []Dialect{MySQL, Postgres, SQLite} {
+		for _, name := range stepsOfAll(t) {
 			text, err := fs.ReadFile(files, string(d)+"/"+name)
 			if err != nil {
 				t.Fatal(err)

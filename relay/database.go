@@ -13,8 +13,6 @@ import (
 	"time"
 
 	mysqldriver "github.com/go-sql-driver/mysql"
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 
 	_ "modernc.org/sqlite" // the driver "sqlite"
@@ -116,13 +114,9 @@ func openMySQL(dsn string) (*sql.DB, string, error) {
 }
 
 func openPostgres(dsn string) (*sql.DB, string, error) {
-	c, err := pgx.ParseConfig(dsn)
+	c, err := database.PostgresConfig(dsn)
 	if err != nil {
-		return nil, "", errors.New("must be postgres://user:password@host:5432/database, with percent-encoding")
-	}
-	c.DefaultQueryExecMode = pgx.QueryExecModeExec // no prepared statements: a pooler may be in between
-	if c.ValidateConnect == nil {
-		c.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite // not a standby
+		return nil, "", err
 	}
 	return stdlib.OpenDB(*c), c.Database, nil
 }

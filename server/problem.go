@@ -186,6 +186,8 @@ func storeProblem(err error) *Problem {
 	case errors.Is(err, store.ErrCursor):
 		p.Status, p.Field = http.StatusBadRequest, "cursor"
 		p.Detail = "cursor: not a cursor of this list; omit it to start over"
+	case errors.Is(err, registry.ErrText):
+		p.Status = http.StatusUnprocessableEntity
 	case errors.Is(err, registry.ErrUnavailable):
 		p.Status, p.RetryAfter = http.StatusServiceUnavailable, registryRetry
 		p.Detail = "registry's database unreachable: topics and tokens cannot be changed; pushes and " +

@@ -96,34 +96,33 @@ func TestTheBeginningAndEndOfARedisOutageAreMailed(t *testing.T) {
 
 // TestARedisOutageIsMailedWhileTheRegistryHangs, that is, while it accepts connections and never answers.
 func TestARedisOutageIsMailedWhileTheRegistryHangs(t *testing.T) {
-	t.Parallel()
 	needProcesses(t)
-	smtp := smtptest.Start(t)
-	db, r := dbtest.StartServer(t), harness.StartRedis(t, harness.RedisOptions{})
-	opts := onRedis(r)
-	opts.Env["WAKECALL_REGISTRY_DSN"] = db.DSN("wakecall")
-	i := start(t, opts)
-	i.mailingBy(t, db.DSN("wakecall"), smtp, func(s *alert.Settings) { s.Rules.OverAfter = 0 })
-	i.WaitRole("redis-checker", 1)
-	r.Kill9()
-	waitMail(t, smtp, "ops@test.example", "shard redis-1 is down")
-	db.Pause()
-	r.Restart()
-	harness.Eventually(t, soon, "the outage to be over", func() error {
-		log := i.Log(1 << 20)
-		if strings.Contains(log, `subject="shard redis-1 restarted"`) ||
-			strings.Contains(log, `msg="alert resolved"`) {
+	dbtest.OnServers(t, func(t *testing.T, db dbtest.Stoppable) {
+		smtp := smtptest.Start(t)
+		r, opts := shared(t, db)
+		i := start(t, opts)
+		i.mailingBy(t, db.DSN("wakecall"), smtp, func(s *alert.Settings) { s.Rules.OverAfter = 0 })
+		i.WaitRole("redis-checker", 1)
+		r.Kill9()
+		waitMail(t, smtp, "ops@test.example", "shard redis-1 is down")
+		db.Pause()
+		r.Restart()
+		harness.Eventually(t, soon, "the outage to be over", func() error {
+			log := i.Log(1 << 20)
+			if strings.Contains(log, `subject="shard redis-1 restarted"`) ||
+				strings.Contains(log, `msg="alert resolved"`) {
+				return nil
+			}
+			return errors.New("it is not over")
+		})
+		before := countMails(smtp, "shard redis-1 is down")
+		r.Kill9()
+		harness.Eventually(t, soon, "a mail about the new outage", func() error {
+			if n := countMails(smtp, "shard redis-1 is down"); n == before {
+				return fmt.Errorf("%d as before", n)
+			}
 			return nil
-		}
-		return errors.New("it is not over")
-	})
-	before := countMails(smtp, "shard redis-1 is down")
-	r.Kill9()
-	harness.Eventually(t, soon, "a mail about the new outage", func() error {
-		if n := countMails(smtp, "shard redis-1 is down"); n == before {
-			return fmt.Errorf("%d as before", n)
-		}
-		return nil
+		})
 	})
 }
 

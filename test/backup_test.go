@@ -31,9 +31,21 @@ func TestBackup(t *testing.T) {
 	})
 	t.Run("Redis and MariaDB", func(t *testing.T) {
 		t.Parallel()
-		db, r, opts := shared(t)
-		b := &backup{redis: "Redis, your own", registry: "Registry, MySQL or MariaDB", server: r, db: db}
-		testBackup(t, b, opts)
+		db := dbtest.StartServer(t)
+		r, opts := shared(t, db)
+		testBackup(t, &backup{
+			redis: "Redis, your own", registry: "Registry, MySQL or MariaDB", server: r, account: db.ClientConfig(),
+			drop: func() { db.Exec(t, "", "DROP DATABASE wakecall") },
+		}, opts)
+	})
+	t.Run("Redis and PostgreSQL", func(t *testing.T) {
+		t.Parallel()
+		db := dbtest.StartPostgres(t)
+		r, opts := shared(t, db)
+		testBackup(t, &backup{
+			redis: "Redis, your own", registry: "Registry, PostgreSQL", server: r, env: db.ClientEnv(),
+			drop: func() { db.Exec(t, "postgres", "DROP DATABASE wakecall WITH (FORCE)") },
+		}, opts)
 	})
 }
 
@@ -47,8 +59,8 @@ func testBackup(t *testing.T, b *backup, opts harness.Options) {
 	if !found {
 		t.Fatal("the page has no section Restore everything")
 	}
-	if b.db != nil {
-		if err := os.WriteFile(filepath.Join(b.home, ".my.cnf"), []byte(b.db.ClientConfig()), 0o600); err != nil {
+	if b.account != "" {
+		if err := os.WriteFile(filepath.Join(b.home, ".my.cnf"), []byte(b.account), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -152,7 +164,9 @@ type backup struct {
 	data            string // data_dir
 	redis, registry string // names of the commands for them
 	server          *harness.Redis
-	db              *dbtest.Server
+	account         string   // of MariaDB's user
+	env             []string // of PostgreSQL's programs
+	drop            func()   // drops the database
 }
 
 var commands = regexp.MustCompile("(?s)```sh\n# (.+?)\n(.*?)```")
@@ -200,7 +214,7 @@ func (b *backup) sh(text string) {
 		}
 	}
 	cmd := exec.Command("/bin/sh", "-euc", "umask 077\n"+strings.Join(kept, ""))
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + b.home}
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + b.home}, b.env...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		b.t.Fatalf("%s\n%v: %s", text, err, out)
 	}
@@ -217,7 +231,7 @@ func (b *backup) destroy(i *installation) {
 	}
 	if b.server != nil {
 		b.server.Do("FLUSHALL")
-		b.db.Exec(b.t, "", "DROP DATABASE wakecall")
+		b.drop()
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
+	"github.com/wakecall/wakecall/test/dbtest"
 	"github.com/wakecall/wakecall/test/freeport"
 	"github.com/wakecall/wakecall/test/harness"
 	"github.com/wakecall/wakecall/test/harness/process"
@@ -135,7 +136,7 @@ func sum(f *dto.MetricFamily) (n float64) {
 func TestMetricsOfTwoHostsAddUp(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
-	_, _, opts := shared(t)
+	_, opts := shared(t, dbtest.StartServer(t))
 	one := start(t, opts)
 	two := &installation{harness.New(t, opts), one.endpoint}
 	two.Up()

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wakecall/wakecall/test/dbtest"
 	"github.com/wakecall/wakecall/test/harness"
 )
 
@@ -80,53 +81,54 @@ func (v *viewer) waitHealth(t *testing.T, topic, want string) {
 // TestPagesDuringOutages: the first jobs are in the figures of 15 minutes. Without the database, the problems, charts
 // and success rates stay what they were, with their age. Without Redis, nothing unknown is shown as zero or as healthy.
 func TestPagesDuringOutages(t *testing.T) {
-	t.Parallel()
 	needProcesses(t)
-	db, r, opts := shared(t)
-	i := start(t, opts)
-	v := &viewer{signIn(t, i.Wakecall), i.AdminURL()}
-	i.put(t, "good", nil, nil)
-	i.put(t, "broken", harness.Status(http.StatusInternalServerError),
-		M{"retry": []string{"100ms"}, "max_attempts": 1000})
-	ledger := harness.NewLedger()
-	for n := range 3 {
-		ledger.MustPush(t, i.API, "good", fmt.Sprint(n), nil)
-	}
-	delivered := regexp.MustCompile(`(?s)Delivered</div>\s*<div class="h2[^>]*>3<`)
-	harness.Eventually(t, harness.Patience, "the overview to count the first jobs", func() error {
-		body, err := v.get("/", false)
-		if err == nil && !delivered.MatchString(body) {
-			err = fmt.Errorf("it does not show 3 deliveries in 15 minutes")
+	dbtest.OnServers(t, func(t *testing.T, db dbtest.Stoppable) {
+		r, opts := shared(t, db)
+		i := start(t, opts)
+		v := &viewer{signIn(t, i.Wakecall), i.AdminURL()}
+		i.put(t, "good", nil, nil)
+		i.put(t, "broken", harness.Status(http.StatusInternalServerError),
+			M{"retry": []string{"100ms"}, "max_attempts": 1000})
+		ledger := harness.NewLedger()
+		for n := range 3 {
+			ledger.MustPush(t, i.API, "good", fmt.Sprint(n), nil)
 		}
-		return err
-	})
-	i.MustDo(t, http.StatusCreated, http.MethodPost, "/v1/topics/broken/jobs", M{"id": "x", "body": 1})
-	v.shows(t, "/", "topic broken: the endpoint is failing")
-	v.waitHealth(t, "broken", "red breaker open")
-	v.shows(t, "/charts/rates", `"series":[{`)
+		delivered := regexp.MustCompile(`(?s)Delivered</div>\s*<div class="h2[^>]*>3<`)
+		harness.Eventually(t, harness.Patience, "the overview to count the first jobs", func() error {
+			body, err := v.get("/", false)
+			if err == nil && !delivered.MatchString(body) {
+				err = fmt.Errorf("it does not show 3 deliveries in 15 minutes")
+			}
+			return err
+		})
+		i.MustDo(t, http.StatusCreated, http.MethodPost, "/v1/topics/broken/jobs", M{"id": "x", "body": 1})
+		v.shows(t, "/", "topic broken: the endpoint is failing")
+		v.waitHealth(t, "broken", "red breaker open")
+		v.shows(t, "/charts/rates", `"series":[{`)
 
-	db.Kill9()
-	v.shows(t, "/", "The registry&#39;s database is unavailable: as of", "<time",
-		"topic broken: the endpoint is failing")
-	v.shows(t, "/charts/rates", `"series":[{`, `"note":"As of {0}, `)
-	v.waitHealth(t, "broken", "red breaker open")
-	db.Start()
-	harness.Eventually(t, harness.Patience, "the charts to be of now", func() error {
-		body, err := v.get("/charts/rates", false)
-		if err == nil && strings.Contains(body, `"note"`) {
-			err = fmt.Errorf("they are old")
+		db.Kill9()
+		v.shows(t, "/", "The registry&#39;s database is unavailable: as of", "<time",
+			"topic broken: the endpoint is failing")
+		v.shows(t, "/charts/rates", `"series":[{`, `"note":"As of {0}, `)
+		v.waitHealth(t, "broken", "red breaker open")
+		db.Start()
+		harness.Eventually(t, harness.Patience, "the charts to be of now", func() error {
+			body, err := v.get("/charts/rates", false)
+			if err == nil && strings.Contains(body, `"note"`) {
+				err = fmt.Errorf("they are old")
+			}
+			return err
+		})
+
+		v.shows(t, "/overview/ahead", "Next hour")
+		r.Kill9()
+		if _, out := i.Run("shard", "list"); !regexp.MustCompile(`active +– +– +– +down: `).MatchString(out) {
+			t.Errorf("shard list prints\n%s", out)
 		}
-		return err
+		v.waitHealth(t, "good", "red shard down")
+		v.shows(t, "/topics/good?tab=forecast", "Unknown: no shard responds.")
+		if body := v.shows(t, "/overview/ahead", "Next hour"); strings.Contains(body, `"at":[-`) {
+			t.Errorf("the forecast begins in the year 1:\n%s", body)
+		}
 	})
-
-	v.shows(t, "/overview/ahead", "Next hour")
-	r.Kill9()
-	if _, out := i.Run("shard", "list"); !regexp.MustCompile(`active +– +– +– +down: `).MatchString(out) {
-		t.Errorf("shard list prints\n%s", out)
-	}
-	v.waitHealth(t, "good", "red shard down")
-	v.shows(t, "/topics/good?tab=forecast", "Unknown: no shard responds.")
-	if body := v.shows(t, "/overview/ahead", "Next hour"); strings.Contains(body, `"at":[-`) {
-		t.Errorf("the forecast begins in the year 1:\n%s", body)
-	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wakecall/wakecall/test/dbtest"
 	"github.com/wakecall/wakecall/test/harness"
 )
 
@@ -17,7 +18,7 @@ import (
 func TestPodsShareAnInstallation(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
-	_, _, opts := shared(t)
+	_, opts := shared(t, dbtest.StartPostgres(t))
 	secrets := map[string]string{
 		"WAKECALL_REGISTRY_SEAL_KEY":    strings.Repeat("5a", 32),
 		"WAKECALL_SERVER_FIRST_TOKEN":   strings.Repeat("first-token-", 3),

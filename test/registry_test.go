@@ -14,33 +14,33 @@ import (
 	"github.com/wakecall/wakecall/test/harness"
 )
 
-func TestRegistryOnMySQLStopsAndComesBackUnderLoad(t *testing.T) {
-	t.Parallel()
+func TestTheRegistrysServerStopsAndComesBackUnderLoad(t *testing.T) {
 	needProcesses(t)
-	db := dbtest.StartServer(t)
-	opts := unhurried()
-	opts.Env["WAKECALL_REGISTRY_DSN"] = db.DSN("wakecall")
-	i := start(t, opts)
-	topic := i.topic(t, nil, nil)
-	ledger := harness.NewLedger()
-	load := harness.StartLoad(t, i.Quick(), ledger,
-		harness.LoadOptions{Topic: topic, Fields: M{"delay": "100ms"}, PushFailed: noFailure(t)})
-	ledger.WaitAcknowledged(t, 50)
+	dbtest.OnServers(t, func(t *testing.T, db dbtest.Stoppable) {
+		opts := unhurried()
+		opts.Env["WAKECALL_REGISTRY_DSN"] = db.DSN("wakecall")
+		i := start(t, opts)
+		topic := i.topic(t, nil, nil)
+		ledger := harness.NewLedger()
+		load := harness.StartLoad(t, i.Quick(), ledger,
+			harness.LoadOptions{Topic: topic, Fields: M{"delay": "100ms"}, PushFailed: noFailure(t)})
+		ledger.WaitAcknowledged(t, 50)
 
-	db.Kill9()
-	ledger.WaitAcknowledged(t, 100)
-	i.refusesEdits(t, topic)
-	db.Start()
-	i.takesEdits(t, topic)
+		db.Kill9()
+		ledger.WaitAcknowledged(t, 100)
+		i.refusesEdits(t, topic)
+		db.Start()
+		i.takesEdits(t, topic)
 
-	db.Pause() // worse than dead: it accepts connections and never answers
-	ledger.WaitAcknowledged(t, 100)
-	i.refusesEdits(t, topic)
-	db.Resume()
-	i.takesEdits(t, topic)
+		db.Pause() // worse than dead: it accepts connections and never answers
+		ledger.WaitAcknowledged(t, 100)
+		i.refusesEdits(t, topic)
+		db.Resume()
+		i.takesEdits(t, topic)
 
-	load.Stop()
-	ledger.Verdict(t, i.API, i.endpoint, 0)
+		load.Stop()
+		ledger.Verdict(t, i.API, i.endpoint, 0)
+	})
 }
 
 // refusesEdits checks that a change of the registry is refused in time and clearly while the database is unavailable.
@@ -70,90 +70,92 @@ func (i *installation) takesEdits(t *testing.T, topic string) {
 	})
 }
 
-func TestRestartWithoutMySQL(t *testing.T) {
-	t.Parallel()
+func TestRestartWithoutTheRegistrysServer(t *testing.T) {
 	needProcesses(t)
-	db := dbtest.StartServer(t)
-	opts := unhurried()
-	opts.Env["WAKECALL_REGISTRY_DSN"] = db.DSN("wakecall")
-	i := start(t, opts)
-	topic := i.topic(t, nil, nil)
-	ledger := harness.NewLedger()
-	ledger.MustPush(t, i.API, topic, "before", M{"delay": "1s"})
-	db.Kill9()
-	i.Kill9()
-	i.Up()
-	i.WaitReady()
-	ledger.MustPush(t, i.API, topic, "without", nil)
-	i.endpoint.WaitCalls(t, topic, 2)
-	db.Start()
-	i.takesEdits(t, topic)
-	ledger.Verdict(t, i.API, i.endpoint, 1)
+	dbtest.OnServers(t, func(t *testing.T, db dbtest.Stoppable) {
+		opts := unhurried()
+		opts.Env["WAKECALL_REGISTRY_DSN"] = db.DSN("wakecall")
+		i := start(t, opts)
+		topic := i.topic(t, nil, nil)
+		ledger := harness.NewLedger()
+		ledger.MustPush(t, i.API, topic, "before", M{"delay": "1s"})
+		db.Kill9()
+		i.Kill9()
+		i.Up()
+		i.WaitReady()
+		ledger.MustPush(t, i.API, topic, "without", nil)
+		i.endpoint.WaitCalls(t, topic, 2)
+		db.Start()
+		i.takesEdits(t, topic)
+		ledger.Verdict(t, i.API, i.endpoint, 1)
+	})
 }
 
-// shared starts a MySQL and a Redis, and returns the options of hosts that share them.
-func shared(t *testing.T) (*dbtest.Server, *harness.Redis, harness.Options) {
+// shared starts a Redis, and returns it with the options of hosts that share it and a database.
+func shared(t *testing.T, db dbtest.Stoppable) (*harness.Redis, harness.Options) {
 	t.Helper()
-	db, r := dbtest.StartServer(t), harness.StartRedis(t, harness.RedisOptions{})
+	r := harness.StartRedis(t, harness.RedisOptions{})
 	opts := onRedis(r)
 	opts.Env["WAKECALL_REGISTRY_DSN"] = db.DSN("wakecall")
-	return db, r, opts
+	return r, opts
 }
 
-// TestTwoHostsShareAnInstallation: two masters share a MySQL and a Redis; each has its own data directory.
+// TestTwoHostsShareAnInstallation: two masters share a database and a Redis; each has its own data directory.
 func TestTwoHostsShareAnInstallation(t *testing.T) {
-	t.Parallel()
 	needProcesses(t)
-	_, _, opts := shared(t)
-	one, two := harness.New(t, opts), harness.New(t, opts)
-	one.Up() // both at once: one of them migrates
-	two.Up()
-	i := &installation{one, harness.StartEndpoint(t)}
-	harness.Eventually(t, soon, "both to be ready", func() error {
-		if err := one.Readyz(); err != nil {
-			return err
-		}
-		return two.Readyz()
-	})
-	harness.ShareToken(t, one, two)
+	dbtest.OnServers(t, func(t *testing.T, db dbtest.Stoppable) {
+		_, opts := shared(t, db)
+		one, two := harness.New(t, opts), harness.New(t, opts)
+		one.Up() // both at once: one of them migrates
+		two.Up()
+		i := &installation{one, harness.StartEndpoint(t)}
+		harness.Eventually(t, soon, "both to be ready", func() error {
+			if err := one.Readyz(); err != nil {
+				return err
+			}
+			return two.Readyz()
+		})
+		harness.ShareToken(t, one, two)
 
-	topic := i.topic(t, nil, nil)
-	harness.Eventually(t, soon, "the other host to know the topic", func() error {
-		return harness.Equal("status", two.Do(ctx, http.MethodGet, "/v1/topics/"+topic, nil).Status, http.StatusOK)
+		topic := i.topic(t, nil, nil)
+		harness.Eventually(t, soon, "the other host to know the topic", func() error {
+			return harness.Equal("status", two.Do(ctx, http.MethodGet, "/v1/topics/"+topic, nil).Status, http.StatusOK)
+		})
+		ledger := harness.NewLedger()
+		first := harness.StartLoad(t, one.Quick(), ledger,
+			harness.LoadOptions{Topic: topic, Fields: M{"delay": "100ms"}, PushFailed: noFailure(t)})
+		ledger.WaitAcknowledged(t, 100)
+		first.Stop()
+		second := harness.StartLoad(t, two.Quick(), ledger,
+			harness.LoadOptions{Topic: topic, Fields: M{"delay": "100ms"}, PushFailed: noFailure(t)})
+		ledger.WaitAcknowledged(t, 50)
+		tellsNoLoss(t, one)
+		tellsNoLoss(t, two)
+		one.Kill9()
+		ledger.WaitAcknowledged(t, 50)
+		second.Stop()
+		ledger.Verdict(t, two.API, i.endpoint, inFlight)
 	})
-	ledger := harness.NewLedger()
-	first := harness.StartLoad(t, one.Quick(), ledger,
-		harness.LoadOptions{Topic: topic, Fields: M{"delay": "100ms"}, PushFailed: noFailure(t)})
-	ledger.WaitAcknowledged(t, 100)
-	first.Stop()
-	second := harness.StartLoad(t, two.Quick(), ledger,
-		harness.LoadOptions{Topic: topic, Fields: M{"delay": "100ms"}, PushFailed: noFailure(t)})
-	ledger.WaitAcknowledged(t, 50)
-	tellsNoLoss(t, one)
-	tellsNoLoss(t, two)
-	one.Kill9()
-	ledger.WaitAcknowledged(t, 50)
-	second.Stop()
-	ledger.Verdict(t, two.API, i.endpoint, inFlight)
 }
 
 // TestInstallationsOnOneMachineReportApart: what one of them finds does not end what the other one finds.
 func TestInstallationsOnOneMachineReportApart(t *testing.T) {
-	t.Parallel()
 	needProcesses(t)
-	db, r, opts := shared(t)
-	start(t, opts)
-	two := harness.New(t, opts)
-	two.Up()
-	harness.Eventually(t, soon, "the second to be ready", two.Readyz)
-	r.Kill9()
-	reports := db.Connect(t, "wakecall")
-	harness.Eventually(t, soon, "both to report that the shard is down", func() error {
-		var n int
-		if err := reports.QueryRow(`SELECT count(*) FROM alert_reports`).Scan(&n); err != nil {
-			return err
-		}
-		return harness.Equal("reports", n, 2)
+	dbtest.OnServers(t, func(t *testing.T, db dbtest.Stoppable) {
+		r, opts := shared(t, db)
+		start(t, opts)
+		two := harness.New(t, opts)
+		two.Up()
+		harness.Eventually(t, soon, "the second to be ready", two.Readyz)
+		r.Kill9()
+		reports := db.Connect(t, "wakecall")
+		harness.Eventually(t, soon, "both to report that the shard is down", func() error {
+			var n int
+			if err := reports.QueryRow(`SELECT count(*) FROM alert_reports`).Scan(&n); err != nil {
+				return err
+			}
+			return harness.Equal("reports", n, 2)
+		})
 	})
 }
 

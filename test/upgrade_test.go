@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wakecall/wakecall/test/dbtest"
 	"github.com/wakecall/wakecall/test/harness"
 )
 
@@ -194,7 +195,7 @@ func nextSchema(t *testing.T) string {
 	const text = "-- +goose Up\nALTER TABLE topics ADD COLUMN next VARCHAR(8) NOT NULL DEFAULT '';\n"
 	must(t, os.WriteFile(step, []byte(text), 0o600))
 	replace := map[string]string{}
-	for _, database := range []string{"mysql", "sqlite"} {
+	for _, database := range []string{"mysql", "postgres", "sqlite"} {
 		path, err := filepath.Abs(fmt.Sprintf("../migrations/%s/%05d_next.sql", database, len(known)+1))
 		must(t, err)
 		replace[path] = step
@@ -213,19 +214,24 @@ func TestVersionsWithDifferentSchemasWorkBesideEachOther(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
 	next := nextSchema(t)
-	for _, database := range []string{"sqlite", "mariadb"} {
+	for _, database := range []string{"sqlite", "mariadb", "postgres"} {
 		t.Run(database, func(t *testing.T) {
 			t.Parallel()
 			opts := unhurried()
-			if database == "mariadb" {
-				_, _, opts = shared(t)
+			switch database {
+			case "mariadb":
+				_, opts = shared(t, dbtest.StartServer(t))
+			case "postgres":
+				_, opts = shared(t, dbtest.StartPostgres(t))
+			}
+			if database != "sqlite" {
 				opts.Env["WAKECALL_REDIS_TIMEOUT"] = "20s"
 			}
 			opts.Binary = filepath.Join(t.TempDir(), "wakecall")
 			replaceBinary(t, opts.Binary, harness.Binary(t))
 			i := start(t, opts)
 			other := i.Wakecall
-			if database == "mariadb" {
+			if database != "sqlite" {
 				previous := opts
 				previous.Binary = harness.Binary(t)
 				other = harness.New(t, previous)

@@ -123,7 +123,7 @@ func ProblemOf(err error) problem {
 		return problem{http.StatusConflict, titleOf(http.StatusConflict), err.Error()}
 	case errors.Is(err, store.ErrCursor):
 		return problem{http.StatusBadRequest, titleOf(http.StatusBadRequest), err.Error()}
-	case errors.As(err, &field):
+	case errors.As(err, &field), errors.Is(err, registry.ErrText):
 		return problem{http.StatusUnprocessableEntity, titleOf(http.StatusUnprocessableEntity), err.Error()}
 	}
 	return problem{Status: http.StatusInternalServerError, Title: titleOf(http.StatusInternalServerError)}

@@ -92,16 +92,36 @@ func ExplainRegistry(cfg *conf.Config, err error) error {
 	return err
 }
 
+// knownErrors are texts of errors, of MySQL and PostgreSQL, and the remedies. The last one also comes before others,
+// because sslmode=prefer tries TLS first.
+var knownErrors = []struct{ text, advice string }{
+	{"Access denied", "Correct the user and password in registry.dsn, or grant them: GRANT ALL ON DATABASE.* TO " +
+		"'USER'@'%' (a % in the password is written %25)"},
+	{"Unknown database", "Create it: CREATE DATABASE NAME CHARACTER SET utf8mb4"},
+	{"SQLSTATE 28P01", "Correct the user and password in registry.dsn (special characters are percent-encoded), or " +
+		"create the user: CREATE ROLE NAME LOGIN PASSWORD '…'"},
+	{"SQLSTATE 28000", "Create the user, or allow it, this host and its TLS (?sslmode= in registry.dsn) in the " +
+		"server's pg_hba.conf"},
+	{"SQLSTATE 3D000", "Create it: CREATE DATABASE NAME OWNER USER ENCODING 'UTF8' TEMPLATE template0"},
+	{"SQLSTATE 42501", "Let the user create tables: ALTER DATABASE NAME OWNER TO USER"},
+	{"SQLSTATE 3F000", "Create the schema in search_path: CREATE SCHEMA NAME AUTHORIZATION USER"},
+	{"SQLSTATE 53300", "Raise the server's max_connections: each process of a host uses up to 4"},
+	{"unsupported startup parameter", "Let PgBouncer ignore it: ignore_startup_parameters = statement_timeout, " +
+		"idle_in_transaction_session_timeout"},
+	{"read only connection", "Name the primary in registry.dsn, or all servers: " +
+		"postgres://USER:PASSWORD@HOST1,HOST2/NAME"},
+	{"x509:", "Name the authority of the server's certificate in registry.dsn: ?sslmode=verify-full&sslrootcert=FILE"},
+	{"server refused TLS connection", "Turn on TLS in the server, or use ?sslmode=disable in registry.dsn"},
+}
+
 // adviceOnDatabase returns advice on an error, and says what works without the database.
 func adviceOnDatabase(cfg *conf.Config, err error) string {
-	text := err.Error()
 	advice := "Is the database running, and is registry.dsn correct?"
-	switch {
-	case strings.Contains(text, "Access denied"):
-		advice = "Correct the user and password in registry.dsn, or grant them: GRANT ALL ON DATABASE.* TO 'USER'@'%'" +
-			" (a % in the password is written %25)"
-	case strings.Contains(text, "Unknown database"):
-		advice = "Create it: CREATE DATABASE NAME CHARACTER SET utf8mb4"
+	for _, known := range knownErrors {
+		if strings.Contains(err.Error(), known.text) {
+			advice = known.advice
+			break
+		}
 	}
 	if _, err := os.Stat(cfg.SnapshotFile()); err == nil {
 		advice += " Meanwhile, pushes and callbacks continue with the snapshot in " + cfg.SnapshotFile()

@@ -82,6 +82,8 @@ var examples = map[string]string{
 	"wakecall migrate up":             `  wakecall migrate up`,
 	"wakecall migrate status":         `  wakecall migrate status`,
 	"wakecall migrate forget-secrets": `  wakecall migrate forget-secrets`,
+	"wakecall registry copy": `  wakecall registry copy --to @/etc/wakecall/new-dsn --dry-run
+  wakecall registry copy --from sqlite:/var/lib/wakecall/registry.db --to @/etc/wakecall/new-dsn`,
 	"wakecall recover": `  wakecall recover --since 1h --dry-run
   wakecall recover --journal /mnt/backup/journal --shard redis-1`,
 	"wakecall version": `  wakecall version`,

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -137,6 +138,30 @@ func TestTheRegistryIsNamedWhenItCannotBeOpened(t *testing.T) {
 	got := wakecall(t, []string{"WAKECALL_DATA_DIR=/dev/null/data"}, "", "token", "list")
 	if got.code != 1 || !strings.Contains(got.err, "data_dir /dev/null/data") {
 		t.Errorf("a data_dir that cannot be created: code %d: %s", got.code, got.err)
+	}
+}
+
+// TestTheRegistryIsCopied to an empty database, with its tokens, and without a password in an error.
+func TestTheRegistryIsCopied(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("new-dsn", []byte("sqlite:new.db\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	steps(t,
+		step{"token create shop --rights push --topics *", 0, "shop"},
+		step{"registry copy", 2, "--to is required"},
+		step{"registry copy --to sqlite:new.db", 1, "wakecall migrate up --registry-dsn sqlite:PATH"},
+		step{"registry copy --to @none", 1, "none"},
+		step{"registry copy --to postgres://u:hidden@h:x/w", 2, "--to: registry postgres://u:<secret>@h"},
+		step{"registry copy --to mysql://u:hidden@tcp(127.0.0.1:1)/w", 1, "mysql://u:<secret>@tcp(127.0.0.1:1)/w"},
+		step{"migrate up --registry-dsn sqlite:new.db", 0, "applied"},
+		step{"registry copy --to @new-dsn --dry-run", 0, "would copy"},
+		step{"registry copy --to @new-dsn", 0, "to sqlite:new.db"},
+		step{"registry copy --to @new-dsn", 1, "must be empty"},
+	)
+	got := here([]string{"WAKECALL_REGISTRY_DSN=sqlite:new.db"}, "", "token", "list")
+	if got.code != 0 || !strings.Contains(got.out, "shop") {
+		t.Errorf("code %d: %s%s", got.code, got.out, got.err)
 	}
 }
 

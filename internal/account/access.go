@@ -10,6 +10,7 @@ import (
 
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/registry/database"
+	"github.com/wakecall/wakecall/internal/registry/seal"
 )
 
 // accessRow stores whether a user may sign in, and when they last did. A user without a row is enabled and has never
@@ -26,7 +27,7 @@ func (accessRow) TableName() string { return "user_access" }
 // factorRow is a user's second factor.
 type factorRow struct {
 	User   string `gorm:"primaryKey"`
-	Secret string // encrypted
+	Secret seal.Column
 }
 
 func (factorRow) TableName() string { return "second_factors" }
@@ -78,7 +79,7 @@ func upsertAccess(tx *gorm.DB, row *accessRow, columns ...string) error {
 }
 
 func withAccess(tx *gorm.DB) *gorm.DB {
-	return tx.Table("users").Select("*").Joins("LEFT JOIN user_access ON user = name")
+	return tx.Table("users").Select("*").Joins("LEFT JOIN user_access ON user_access.user = name")
 }
 
 // SetTOTP gives a user a second factor. Errors: ErrNoUser, seal.ErrKey, ErrUnavailable.
@@ -89,7 +90,7 @@ func (s *Store) SetTOTP(ctx context.Context, actor, user, secret string) error {
 	}
 	return s.change(ctx, actor, "set second factor", user, func(tx *gorm.DB, u *userRow, c *registry.Changed) error {
 		c.After = u.User
-		return database.Upsert(tx).Create(&factorRow{user, sealed}).Error
+		return database.Upsert(tx).Create(&factorRow{user, seal.Column(sealed)}).Error
 	})
 }
 
@@ -97,7 +98,7 @@ func (s *Store) SetTOTP(ctx context.Context, actor, user, secret string) error {
 func (s *Store) ClearTOTP(ctx context.Context, actor, user string) error {
 	return s.change(ctx, actor, "clear second factor", user, func(tx *gorm.DB, u *userRow, c *registry.Changed) error {
 		c.After = u.User
-		return tx.Where("user = ?", user).Delete(&factorRow{}).Error
+		return tx.Delete(&factorRow{User: user}).Error
 	})
 }
 
@@ -108,7 +109,7 @@ func (s *Store) TOTPSecret(ctx context.Context, user string) (string, error) {
 	if err != nil || !found {
 		return "", err
 	}
-	secret, err := s.db.Key.Open("totp/"+user, row.Secret)
+	secret, err := s.db.Key.Open("totp/"+user, string(row.Secret))
 	if err != nil {
 		return "", fmt.Errorf("second factor of %s: %w", user, err)
 	}

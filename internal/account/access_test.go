@@ -9,7 +9,7 @@ import (
 )
 
 func TestADisabledUserIsKeptOut(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		r := open(t, registry.Options{DSN: dsn})
 		ctx := t.Context()
 		for name, role := range map[string]Role{"anna": RoleAdmin, "otto": RoleOperator} {
@@ -55,7 +55,7 @@ func TestADisabledUserIsKeptOut(t *testing.T) {
 
 // TestTheLastEnabledAdminStays: of two admins one is disabled, so the other cannot be deleted.
 func TestTheLastEnabledAdminStays(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		r := open(t, registry.Options{DSN: dsn})
 		ctx := t.Context()
 		for _, name := range []string{"anna", "berta"} {

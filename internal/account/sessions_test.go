@@ -10,7 +10,7 @@ import (
 
 // TestAnEndedSessionStaysEnded: a request that was in progress when its session ended must not restore it.
 func TestAnEndedSessionStaysEnded(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		s := NewSessions(dbtest.Open(t, dsn))
 		ctx, later := t.Context(), time.Now().Add(time.Hour)
 		if err := s.Create(ctx, "a", []byte("1"), later); err != nil {
@@ -40,7 +40,7 @@ func TestAnEndedSessionStaysEnded(t *testing.T) {
 }
 
 func TestSessionsEnd(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		s := NewSessions(dbtest.Open(t, dsn))
 		ctx, later := t.Context(), time.Now().Add(time.Hour)
 		if err := errors.Join(s.Create(ctx, "a", []byte("2"), later),

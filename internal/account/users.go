@@ -155,10 +155,10 @@ func (s *Store) DeleteUser(ctx context.Context, actor, name string) error {
 		if err := requireOtherAdmin(tx, u); err != nil {
 			return err
 		}
-		if err := tx.Where("user = ?", name).Delete(&factorRow{}).Error; err != nil {
+		if err := tx.Delete(&factorRow{User: name}).Error; err != nil {
 			return err
 		}
-		if err := tx.Where("user = ?", name).Delete(&accessRow{}).Error; err != nil {
+		if err := tx.Delete(&accessRow{User: name}).Error; err != nil {
 			return err
 		}
 		return tx.Delete(u).Error

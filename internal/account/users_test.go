@@ -42,7 +42,7 @@ func open(t *testing.T, o registry.Options) store {
 func secretKey(b byte) seal.Key { return bytes.Repeat([]byte{b}, seal.KeySize) }
 
 func TestUsers(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		ctx := t.Context()
 		r := open(t, registry.Options{DSN: dsn})
 		const password = "correct horse battery"
@@ -159,7 +159,7 @@ func processorTime(t *testing.T) time.Duration {
 }
 
 func TestSecondFactorsGoWithTheirUsers(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		r := open(t, registry.Options{DSN: dsn, SecretKey: secretKey(1)})
 		ctx := t.Context()
 		if err := r.SetTOTP(ctx, "me", "ann", "ABC"); !errors.Is(err, ErrNoUser) {
@@ -211,7 +211,7 @@ func TestAnExistingAdminIsLeftAlone(t *testing.T) {
 }
 
 func TestTheFirstStartCreatesAnAdmin(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		r := open(t, registry.Options{DSN: dsn})
 		files, err := r.Bootstrap(t.Context(), t.TempDir(), "", CreateFirst(""))
 		if err != nil || len(files) != 2 || filepath.Base(files[1]) != registry.PasswordFile {
@@ -268,7 +268,7 @@ func TestUsersAreValidated(t *testing.T) {
 }
 
 func TestPasswordsAreNotAudited(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		r := open(t, registry.Options{DSN: dsn})
 		if err := r.CreateUser(t.Context(), "me", "anna", "hidden hidden", RoleViewer); err != nil {
 			t.Fatal(err)

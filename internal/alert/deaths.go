@@ -26,6 +26,7 @@ func (deathsRow) TableName() string { return "alert_deaths" }
 func (s *Store) ClaimDeaths(ctx context.Context, counts map[string]Deaths) (map[string]int64, error) {
 	unreported := map[string]int64{}
 	err := s.db.Change(ctx, func(tx *gorm.DB) error {
+		clear(unreported)
 		var stored []deathsRow
 		if err := tx.Find(&stored).Error; err != nil {
 			return err

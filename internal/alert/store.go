@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 
 	"github.com/wakecall/wakecall/internal/registry/database"
 )
@@ -126,8 +127,11 @@ func (s *Store) report(tx *gorm.DB, r Report) error {
 	if err != nil {
 		return err
 	}
-	const replace = "REPLACE INTO alert_reports (host, findings, reported_at) VALUES (?, ?, "
-	return tx.Exec(replace+s.db.Clock()+")", r.Host, string(text)).Error
+	row := map[string]any{"host": r.Host, "findings": string(text), "reported_at": gorm.Expr(s.db.Clock())}
+	return tx.Table("alert_reports").Clauses(clause.OnConflict{
+		Columns:   []clause.Column{{Name: "host"}},
+		DoUpdates: clause.AssignmentColumns([]string{"findings", "reported_at"}),
+	}).Create(row).Error
 }
 
 // othersThan returns the recent findings of the other hosts.

@@ -42,7 +42,7 @@ func sync1(t *testing.T, s *Store, host string, findings ...Finding) Shared {
 
 // TestTheStateIsShared: what the process that leads saves is what the next one reads.
 func TestTheStateIsShared(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		s := NewStore(dbtest.Open(t, dsn))
 		if a, b := sync1(t, s, "h1"), sync1(t, s, "h2"); !a.Leads || b.Leads {
 			t.Errorf("the first process leads: %v, the second one: %v", a.Leads, b.Leads)
@@ -125,7 +125,7 @@ func TestListsOfAlertsCountWhatMayBeSeen(t *testing.T) {
 
 // TestChangesAreSavedTogether, or none of them: nobody counts as notified whose message is not stored.
 func TestChangesAreSavedTogether(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		s := NewStore(dbtest.Open(t, dsn))
 		if err := dbtest.Run(s.db, "DROP TABLE alert_deliveries"); err != nil {
 			t.Fatal(err)
@@ -147,7 +147,7 @@ func TestChangesAreSavedTogether(t *testing.T) {
 
 // TestHostsReadEachOthersFindings, until a host finds nothing more or has not reported for 20 seconds.
 func TestHostsReadEachOthersFindings(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		s := NewStore(dbtest.Open(t, dsn))
 		slow := Finding{Shard: "a", Cause: Cause{Kind: "shard_slow", Severity: Warning, Host: "h2"}}
 		late := Finding{Topic: "t", Cause: Cause{Kind: "late", Severity: Warning, N: 3, For: time.Minute, Host: "h2"}}
@@ -174,7 +174,7 @@ func TestHostsReadEachOthersFindings(t *testing.T) {
 
 // TestAnAlertIsAcknowledgedAndMuted: an acknowledgement ends with the alert, a mute at its own time.
 func TestAnAlertIsAcknowledgedAndMuted(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		dbtest.Open(t, dsn)
 		reg, err := registry.Open(registry.Options{DSN: dsn})
 		if err != nil {
@@ -223,7 +223,7 @@ func TestAnAlertIsAcknowledgedAndMuted(t *testing.T) {
 }
 
 func TestEachDeathIsClaimedOnce(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		r := NewStore(dbtest.Open(t, dsn))
 		claim := func(topic string, count int64, fell bool, want int64) {
 			t.Helper()

@@ -14,7 +14,7 @@ func TestMain(m *testing.M) { dbtest.Main(m) }
 func admitAny([]Task) error { return nil }
 
 func TestTasksAreStoredAndContinued(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		reg, err := registry.Open(registry.Options{DSN: dsn, Migrate: registry.MigrateOlder})
 		if err != nil {
 			t.Fatal(err)
@@ -52,7 +52,7 @@ func TestTasksAreStoredAndContinued(t *testing.T) {
 // TestATaskOfAKeyIsCreatedOnce, for each actor; what was asked for with the key must be the same. Open tasks outlive
 // those that have ended.
 func TestATaskOfAKeyIsCreatedOnce(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		reg, err := registry.Open(registry.Options{DSN: dsn, Migrate: registry.MigrateOlder})
 		if err != nil {
 			t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 // TestAuditIsPruned: entries older than AuditKeep are deleted by later changes, and only these. A deleted topic stays
 // known as deleted.
 func TestAuditIsPruned(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		r := open(t, Options{DSN: dsn, AuditKeep: time.Hour})
 		put(t, r, topic("deleted"))
 		if err := r.DeleteTopic(t.Context(), "me", "deleted", false); err != nil {

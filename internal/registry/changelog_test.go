@@ -45,7 +45,7 @@ func sameState(a, b *Snapshot) bool {
 // TestWhatChangedIsAllThatChanged: however two registries change a database, each of them reads only the changes, and
 // sees the same as a process that reads everything.
 func TestWhatChangedIsAllThatChanged(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		key := make([]byte, 32)
 		both := [2]*Registry{}
 		for i := range both {
@@ -165,7 +165,7 @@ func watch(t *testing.T, r *Registry) *[]any {
 }
 
 func TestOnlyWhatChangedIsRead(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		writer, err := Open(Options{DSN: dsn, Migrate: MigrateOlder})
 		if err != nil {
 			t.Fatal(err)
@@ -196,7 +196,7 @@ func TestOnlyWhatChangedIsRead(t *testing.T) {
 
 // A backup that is restored and then changed may have reached the revision that a process has seen, with other changes.
 func TestARestoredBackupThatChangedIsFollowed(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		a, err := Open(Options{DSN: dsn, Migrate: MigrateOlder})
 		if err != nil {
 			t.Fatal(err)

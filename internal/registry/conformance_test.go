@@ -18,10 +18,10 @@ import (
 	"github.com/wakecall/wakecall/test/dbtest"
 )
 
-// Everything that the registry does is tested on both databases.
+// Everything that the registry does is tested on all databases.
 
 func TestTopics(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		r := open(t, Options{DSN: dsn})
 		x := topic("shop.close")
 		x.Title, x.Secrets, x.Headers = "Schließen 🛒", []string{oneSecret}, map[string]string{"X-Team": "shop"}
@@ -62,7 +62,7 @@ func TestTopics(t *testing.T) {
 }
 
 func TestSecretsStayUntilTheyAreReplaced(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		r := open(t, Options{DSN: dsn})
 		for i, step := range []struct {
 			put  []string
@@ -80,7 +80,7 @@ func TestSecretsStayUntilTheyAreReplaced(t *testing.T) {
 }
 
 func TestAnUnchangedTopicIsNoChange(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		announced := 0
 		r := open(t, Options{DSN: dsn, SecretKey: seal.Key{}, Announce: func(context.Context, int64) { announced++ }})
 		shard := Shard{Name: "one", URL: "redis://h:1", State: ShardActive}
@@ -104,7 +104,7 @@ func TestAnUnchangedTopicIsNoChange(t *testing.T) {
 }
 
 func TestAudit(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		r := open(t, Options{DSN: dsn, SecretKey: secretKey(1)})
 		x := topic("shop.close")
 		x.Secrets, x.Headers = []string{
@@ -172,7 +172,7 @@ func TestAudit(t *testing.T) {
 }
 
 func TestTokens(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		ctx := t.Context()
 		r := open(t, Options{DSN: dsn})
 		secret, tok, err := r.CreateToken(ctx, "me", "team", []Right{RightPush}, []string{"shop.*", "bank.pay"}, nil)
@@ -222,7 +222,7 @@ func TestTokens(t *testing.T) {
 }
 
 func TestShards(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		ctx := t.Context()
 		a, b := open(t, Options{DSN: dsn}), open(t, Options{DSN: dsn})
 		first := Shard{Name: "local", URL: "redis://:pw@h:1", State: ShardActive, Identity: "i"}
@@ -266,7 +266,7 @@ func TestShards(t *testing.T) {
 
 // TestAShardKeepsItsIdentity when its name, address or state changes.
 func TestAShardKeepsItsIdentity(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		ctx := t.Context()
 		a, b := open(t, Options{DSN: dsn}), open(t, Options{DSN: dsn})
 		if err := a.PutShard(ctx, "me", Shard{Name: "one", URL: "redis://h:1", State: ShardActive}); err != nil {
@@ -358,7 +358,7 @@ func privateFile(t *testing.T, path string) string {
 }
 
 func TestManyWriters(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		a, b := open(t, Options{DSN: dsn}), open(t, Options{DSN: dsn})
 		before := a.Snapshot().Revision
 		const writers = 20
@@ -381,7 +381,7 @@ func TestManyWriters(t *testing.T) {
 }
 
 func TestAnErrorOfTheRequestIsNotAnOutage(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		r := open(t, Options{DSN: dsn})
 		if err := dbtest.Run(r.db, "DROP TABLE audit"); err != nil {
 			t.Fatal(err)
@@ -399,7 +399,7 @@ func TestAnErrorOfTheRequestIsNotAnOutage(t *testing.T) {
 }
 
 func TestOneOfSeveralHostsMakesTheFirstAccess(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		const hosts = 4
 		dirs, made, errs := [hosts]string{}, [hosts][]string{}, [hosts]error{}
 		var wg sync.WaitGroup

@@ -44,7 +44,7 @@
 // is 32 random bytes, which cannot be guessed from the hash.
 //
 // Without the change log, every process would load everything after each change: 0.2 s of processor time with 10,000
-// topics, 2 s with 100,000 (BenchmarkReload), on SQLite and MariaDB alike. A writer waits for its own load, so 10,000
+// topics, 2 s with 100,000 (BenchmarkReload), on all databases alike. A writer waits for its own load, so 10,000
 // topics registered one by one would take a quarter of an hour of it in each process.
 //
 // # Secrets

@@ -8,6 +8,7 @@ var (
 	ErrSchemaOlder = database.ErrSchemaOlder
 	ErrSchemaNewer = database.ErrSchemaNewer
 	ErrUnreleased  = database.ErrUnreleased
+	ErrText        = database.ErrText
 
 	ErrNoTopic    = database.NewRefusal("no such topic")
 	ErrNoSchedule = database.NewRefusal("no such schedule")

@@ -62,7 +62,7 @@ func TestChangesAreFollowedWhileTheSnapshotIsKept(t *testing.T) {
 
 // TestATopicOfAnotherProcessIsFoundOnDemand, without waiting for the next poll.
 func TestATopicOfAnotherProcessIsFoundOnDemand(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		here, there := open(t, Options{DSN: dsn, Poll: time.Hour}), open(t, Options{DSN: dsn, Poll: time.Hour})
 		put(t, there, topic("shop.close"))
 		if here.Snapshot().Topics.Get("shop.close") != nil {
@@ -240,7 +240,7 @@ func TestACallerThatLeavesDoesNotEndTheSharedPoll(t *testing.T) {
 }
 
 func TestOtherProcessesFollowWithinASecond(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		a, b := open(t, Options{DSN: dsn}), open(t, Options{DSN: dsn})
 		changes := b.Subscribe()
 		defer changes.End()
@@ -272,7 +272,7 @@ func TestNudgePollsAtOnce(t *testing.T) {
 }
 
 func TestTopicsThatDidNotChangeKeepTheirValue(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		r := open(t, Options{DSN: dsn})
 		put(t, r, topic("a"))
 		put(t, r, topic("b"))
@@ -296,7 +296,7 @@ func TestTopicsThatDidNotChangeKeepTheirValue(t *testing.T) {
 
 // A restored backup has an older revision than every process has in memory.
 func TestARestoredBackupIsFollowed(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		r := open(t, Options{DSN: dsn, Poll: 20 * time.Millisecond})
 		put(t, r, topic("a"))
 		put(t, r, topic("b"))
@@ -317,7 +317,7 @@ func TestARestoredBackupIsFollowed(t *testing.T) {
 }
 
 func TestADamagedTopicStaysAsItWas(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		r := open(t, Options{DSN: dsn})
 		put(t, r, topic("a"))
 		if err := dbtest.Run(r.db, "UPDATE topics SET spec = '{' WHERE name = 'a'"); err != nil {

@@ -21,59 +21,59 @@ import (
 )
 
 func TestTheDatabaseMayGoAndComeBack(t *testing.T) {
-	t.Parallel()
-	db := dbtest.StartServer(t)
-	file := filepath.Join(t.TempDir(), "snapshot.json")
-	r := open(t, Options{DSN: db.DSN("wakecall"), SnapshotFile: file, Poll: 50 * time.Millisecond})
-	other := open(t, Options{DSN: db.DSN("wakecall"), Poll: 50 * time.Millisecond})
-	x := topic("t")
-	x.Secrets = []string{oneSecret}
-	put(t, r, x)
-	secret, _, err := r.CreateToken(t.Context(), "me", "team", []Right{RightPush}, []string{"*"}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	eventually(
-		t,
-		"the last change is stored",
-		func() bool { s, err := readSnapshot(file); return err == nil && len(s.Tokens) == 1 },
-	)
-	readers := readOn(t, r)
+	dbtest.OnServers(t, func(t *testing.T, db dbtest.Stoppable) {
+		file := filepath.Join(t.TempDir(), "snapshot.json")
+		r := open(t, Options{DSN: db.DSN("wakecall"), SnapshotFile: file, Poll: 50 * time.Millisecond})
+		other := open(t, Options{DSN: db.DSN("wakecall"), Poll: 50 * time.Millisecond})
+		x := topic("t")
+		x.Secrets = []string{oneSecret}
+		put(t, r, x)
+		secret, _, err := r.CreateToken(t.Context(), "me", "team", []Right{RightPush}, []string{"*"}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		eventually(
+			t,
+			"the last change is stored",
+			func() bool { s, err := readSnapshot(file); return err == nil && len(s.Tokens) == 1 },
+		)
+		readers := readOn(t, r)
 
-	db.Kill9()
-	eventually(t, "the outage is detected", func() bool { return !r.Up() && !other.Up() })
-	start := time.Now()
-	if _, err := r.PutTopic(t.Context(), "me", topic("u")); !errors.Is(err, ErrUnavailable) ||
-		time.Since(start) > database.Timeout+20*time.Second {
-		t.Errorf("a change without the database: %v after %v", err, time.Since(start))
-	}
-	if _, err := r.Audit(t.Context(), AuditFilter{}); !errors.Is(err, ErrUnavailable) {
-		t.Errorf("the audit trail without the database: %v", err)
-	}
-	again := open(t, Options{DSN: db.DSN("wakecall"), SnapshotFile: file, Poll: 50 * time.Millisecond})
-	if got := again.Snapshot().Topics.Get("t"); got == nil || len(got.Secrets) != 1 || got.MaxAttempts != 10 {
-		t.Errorf("after a restart without the database: %+v", got)
-	}
-	if token, ok := again.Snapshot().Token(secret); !ok || !token.Allows(RightPush, "t") {
-		t.Errorf("the token after a restart without the database: %+v", token)
-	}
-	nowhere := filepath.Join(t.TempDir(), "none.json")
-	if _, err := Open(Options{DSN: db.DSN("wakecall"), SnapshotFile: nowhere}); !errors.Is(err, ErrUnavailable) ||
-		!strings.Contains(err.Error(), nowhere) {
-		t.Errorf("a first start without the database: %v", err)
-	}
+		db.Kill9()
+		eventually(t, "the outage is detected", func() bool { return !r.Up() && !other.Up() })
+		start := time.Now()
+		if _, err := r.PutTopic(t.Context(), "me", topic("u")); !errors.Is(err, ErrUnavailable) ||
+			time.Since(start) > database.Timeout+20*time.Second {
+			t.Errorf("a change without the database: %v after %v", err, time.Since(start))
+		}
+		if _, err := r.Audit(t.Context(), AuditFilter{}); !errors.Is(err, ErrUnavailable) {
+			t.Errorf("the audit trail without the database: %v", err)
+		}
+		again := open(t, Options{DSN: db.DSN("wakecall"), SnapshotFile: file, Poll: 50 * time.Millisecond})
+		if got := again.Snapshot().Topics.Get("t"); got == nil || len(got.Secrets) != 1 || got.MaxAttempts != 10 {
+			t.Errorf("after a restart without the database: %+v", got)
+		}
+		if token, ok := again.Snapshot().Token(secret); !ok || !token.Allows(RightPush, "t") {
+			t.Errorf("the token after a restart without the database: %+v", token)
+		}
+		nowhere := filepath.Join(t.TempDir(), "none.json")
+		if _, err := Open(Options{DSN: db.DSN("wakecall"), SnapshotFile: nowhere}); !errors.Is(err, ErrUnavailable) ||
+			!strings.Contains(err.Error(), nowhere) {
+			t.Errorf("a first start without the database: %v", err)
+		}
 
-	db.Start()
-	for _, r := range []*Registry{r, other, again} {
-		eventually(t, "the recovery is detected", r.Up)
-	}
-	put(t, r, topic("u"))
-	for _, r := range []*Registry{r, other, again} {
-		eventually(t, "changes are followed again", func() bool { return r.Snapshot().Topics.Get("u") != nil })
-	}
-	if n := readers(); n == 0 {
-		t.Error("the snapshot was not read meanwhile")
-	}
+		db.Start()
+		for _, r := range []*Registry{r, other, again} {
+			eventually(t, "the recovery is detected", r.Up)
+		}
+		put(t, r, topic("u"))
+		for _, r := range []*Registry{r, other, again} {
+			eventually(t, "changes are followed again", func() bool { return r.Snapshot().Topics.Get("u") != nil })
+		}
+		if n := readers(); n == 0 {
+			t.Error("the snapshot was not read meanwhile")
+		}
+	})
 }
 
 // readOn reads a registry's snapshot continuously until it is stopped. Topic t must always exist.
@@ -97,17 +97,17 @@ func readOn(t *testing.T, r *Registry) (stop func() int) {
 // A process that started without the database later finds it with an older schema, because another host installed it
 // meanwhile.
 func TestTheSchemaIsMigratedWhenTheDatabaseIsBack(t *testing.T) {
-	t.Parallel()
-	db := dbtest.StartServer(t)
-	file := filepath.Join(t.TempDir(), "snapshot.json")
-	if err := writeSnapshot(file, &Snapshot{Revision: 7}); err != nil {
-		t.Fatal(err)
-	}
-	db.Kill9()
-	r := open(t, Options{DSN: db.DSN("wakecall"), SnapshotFile: file, Poll: 50 * time.Millisecond})
-	db.Start()
-	eventually(t, "the empty database is migrated and followed", func() bool { return r.Snapshot().Revision == 1 })
-	put(t, r, topic("t"))
+	dbtest.OnServers(t, func(t *testing.T, db dbtest.Stoppable) {
+		file := filepath.Join(t.TempDir(), "snapshot.json")
+		if err := writeSnapshot(file, &Snapshot{Revision: 7}); err != nil {
+			t.Fatal(err)
+		}
+		db.Kill9()
+		r := open(t, Options{DSN: db.DSN("wakecall"), SnapshotFile: file, Poll: 50 * time.Millisecond})
+		db.Start()
+		eventually(t, "the empty database is migrated and followed", func() bool { return r.Snapshot().Revision == 1 })
+		put(t, r, topic("t"))
+	})
 }
 
 func TestSnapshotsOnDisk(t *testing.T) {
@@ -140,7 +140,7 @@ func TestSnapshotsOnDisk(t *testing.T) {
 
 // A start reads the file, and only later changes from the database.
 func TestAStartReadsWhatChangedSinceTheFile(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		file := filepath.Join(t.TempDir(), "snapshot.json")
 		first, err := Open(Options{DSN: dsn, Migrate: MigrateOlder, SnapshotFile: file})
 		if err != nil {

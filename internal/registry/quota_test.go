@@ -11,7 +11,7 @@ import (
 
 // TestQuotasCountForTheTokensThatATokenMade, in another process and in the snapshot's file, too.
 func TestQuotasCountForTheTokensThatATokenMade(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		r, other := open(t, Options{DSN: dsn}), open(t, Options{DSN: dsn})
 		create := func(name string, by uint64, q *Quotas) *Token {
 			t.Helper()

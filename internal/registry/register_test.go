@@ -15,6 +15,7 @@ import (
 func BenchmarkRegister(b *testing.B) {
 	b.Run("sqlite", func(b *testing.B) { register(b, dbtest.SQLite(b)) })
 	b.Run("mariadb", func(b *testing.B) { register(b, dbtest.StartServer(b).DSN("wakecall")) })
+	b.Run("postgres", func(b *testing.B) { register(b, dbtest.StartPostgres(b).DSN("wakecall")) })
 }
 
 func register(b *testing.B, dsn string) {

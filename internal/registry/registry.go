@@ -18,7 +18,7 @@ import (
 
 // Options configure a Registry.
 type Options struct {
-	DSN          string // sqlite:PATH or mysql://user:pw@tcp(host:3306)/database
+	DSN          string // sqlite:PATH, mysql://… or postgres://…
 	SnapshotFile string // where to keep the last snapshot; empty: nowhere
 	Migrate      Migrate
 	Poll         time.Duration
@@ -88,7 +88,7 @@ func Open(o Options) (*Registry, error) {
 	return r, nil
 }
 
-// connect prepares the connections. A MySQL server need not be up yet.
+// connect prepares the connections. A server need not be up yet.
 func connect(o Options) (*Registry, error) {
 	o.Poll = cmp.Or(o.Poll, defaultPoll)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))

@@ -17,6 +17,9 @@ func BenchmarkReload(b *testing.B) {
 		b.Run(fmt.Sprint("mariadb/", topics), func(b *testing.B) {
 			reload(b, dbtest.StartServer(b).DSN("wakecall"), topics)
 		})
+		b.Run(fmt.Sprint("postgres/", topics), func(b *testing.B) {
+			reload(b, dbtest.StartPostgres(b).DSN("wakecall"), topics)
+		})
 	}
 }
 

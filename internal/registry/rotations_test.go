@@ -12,7 +12,7 @@ import (
 )
 
 func TestTheOldSecretIsRemovedAfterItsOverlap(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		r := open(t, Options{DSN: dsn})
 		ctx := t.Context()
 		x := topic("t")
@@ -52,7 +52,7 @@ func TestTheOldSecretIsRemovedAfterItsOverlap(t *testing.T) {
 
 // TestANewSecretAndTheEndOfTheOldAreOneStep: the end of an earlier overlap must not end the new one.
 func TestANewSecretAndTheEndOfTheOldAreOneStep(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		r := open(t, Options{DSN: dsn})
 		ctx := t.Context()
 		x := topic("t")
@@ -109,7 +109,7 @@ func TestATopicWithOneSecretHasNoOverlap(t *testing.T) {
 
 // TestOneHostEndsAnOverlap without overwriting a change that another host has just made.
 func TestOneHostEndsAnOverlap(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		hosts := []*Registry{
 			open(t, Options{DSN: dsn}),
 			open(t, Options{DSN: dsn, Poll: time.Hour}),

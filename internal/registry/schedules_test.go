@@ -47,7 +47,7 @@ func scheduled(t *testing.T, dsn string) (*Registry, *Schedule) {
 }
 
 func TestASchedule(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		r := open(t, Options{DSN: dsn})
 		put(t, r, topic("t"))
 		s := daily("s", "t")
@@ -102,7 +102,7 @@ func TestChangesOfASchedule(t *testing.T) {
 		}, changed: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+			dbtest.OnAll(t, func(t *testing.T, dsn string) {
 				r, was := scheduled(t, dsn)
 				name := cmp.Or(c.name, was.Name)
 				if c.name != "" {
@@ -144,7 +144,7 @@ func TestChangesOfASchedule(t *testing.T) {
 
 // TestTheRevisionOfASchedule increases even if the clock was set back.
 func TestTheRevisionOfASchedule(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		r, was := scheduled(t, dsn)
 		far := time.Now().Add(time.Hour).UnixMilli()
 		ahead := strings.Replace(specOf(t, was), fmt.Sprint(was.Revision), fmt.Sprint(far), 1)
@@ -180,7 +180,7 @@ func setSpec(t *testing.T, r *Registry, spec string) {
 }
 
 func TestADamagedScheduleKeepsItsLastState(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		r, was := scheduled(t, dsn)
 		valid := r.Snapshot().Schedules.Get("t.daily")
 		for _, spec := range []string{"", "[]", "null", "{}x", `{"name":"another"}`} {
@@ -199,7 +199,7 @@ func TestADamagedScheduleKeepsItsLastState(t *testing.T) {
 }
 
 func TestSchedulesAreFollowed(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		a, _ := scheduled(t, dsn)
 		kept := putSchedule(t, a, daily("kept", "u"))
 		b := open(t, Options{DSN: dsn})
@@ -231,7 +231,7 @@ func TestSchedulesAreFollowed(t *testing.T) {
 
 // TestSchedulesOfARestoredBackup are those of the backup; one that is in it as it was keeps its pointer.
 func TestSchedulesOfARestoredBackup(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		r, _ := scheduled(t, dsn)
 		kept := r.Snapshot().Schedules.Get("t.daily")
 		putSchedule(t, r, daily("lost", "t"))
@@ -283,7 +283,7 @@ func TestSchedulesInTheSnapshotFile(t *testing.T) {
 }
 
 func TestTheAuditTrailOfASchedule(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		r, _ := scheduled(t, dsn)
 		next := daily("t.daily", "t")
 		next.Headers = map[string]string{"Authorization": "Bearer hidden", "X-Team": "shop"}
@@ -324,7 +324,7 @@ func TestDeletingATopicWithSchedules(t *testing.T) {
 		"no topic of the name": {[]string{"q.a"}, "t", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+			dbtest.OnAll(t, func(t *testing.T, dsn string) {
 				r := open(t, Options{DSN: dsn})
 				for _, name := range []string{"t", "u", "qq", "q.own"} {
 					put(t, r, topic(name))

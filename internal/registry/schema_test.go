@@ -16,7 +16,7 @@ import (
 )
 
 func TestSeveralHostsOpenAtOnce(t *testing.T) {
-	dbtest.OnBothEmpty(t, func(t *testing.T, dsn string) {
+	dbtest.OnAllEmpty(t, func(t *testing.T, dsn string) {
 		const hosts = 6
 		errs := [hosts]error{}
 		var wg sync.WaitGroup
@@ -59,14 +59,31 @@ func TestTheFirstProcessesMakeOneFile(t *testing.T) {
 // The lock wait lasts longer than a connection may be idle.
 func TestAHostWaitsForAnotherThatMigrates(t *testing.T) {
 	t.Parallel()
-	dsn := dbtest.EmptyMariaDB(t)
+	t.Run("mariadb", func(t *testing.T) {
+		t.Parallel()
+		waitForOther(t, dbtest.EmptyMariaDB(t), "DO GET_LOCK('wakecall_migrate', 30)",
+			"DO RELEASE_LOCK('wakecall_migrate')",
+			"SELECT MAX(query_id) FROM information_schema.processlist WHERE info LIKE 'SELECT GET_LOCK(%' AND "+
+				"db = DATABASE()")
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		waitForOther(t, dbtest.EmptyPostgres(t), "SELECT pg_advisory_lock(7738149130210504301)",
+			"SELECT pg_advisory_unlock(7738149130210504301)",
+			"SELECT MAX(query_start)::text FROM pg_stat_activity WHERE datname = current_database() AND "+
+				"query LIKE 'SELECT pg_try_advisory_lock(%'")
+	})
+}
+
+func waitForOther(t *testing.T, dsn, lock, unlock, query string) {
+	t.Helper()
 	db := dbtest.Connect(t, dsn)
 	holder, err := db.Conn(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer holder.Close()
-	if _, err := holder.ExecContext(t.Context(), "DO GET_LOCK('wakecall_migrate', 30)"); err != nil {
+	if _, err := holder.ExecContext(t.Context(), lock); err != nil {
 		t.Fatal(err)
 	}
 	done := make(chan error, 1)
@@ -81,9 +98,6 @@ func TestAHostWaitsForAnotherThatMigrates(t *testing.T) {
 	seen := map[string]bool{}
 	eventually(t, "the other host waits", func() bool {
 		var id sql.NullString
-		query := "SELECT MAX(query_id) FROM information_schema.processlist WHERE info LIKE 'SELECT GET_LOCK(%' AND " +
-			"db = " +
-			"DATABASE()"
 		if err := db.QueryRow(query).Scan(&id); err != nil {
 			t.Fatal(err)
 		}
@@ -95,7 +109,7 @@ func TestAHostWaitsForAnotherThatMigrates(t *testing.T) {
 		t.Fatalf("it did not wait: %v", err)
 	default:
 	}
-	if _, err := holder.ExecContext(t.Context(), "DO RELEASE_LOCK('wakecall_migrate')"); err != nil {
+	if _, err := holder.ExecContext(t.Context(), unlock); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-done; err != nil {
@@ -128,7 +142,7 @@ func TestHalfAMigrationIsCompleted(t *testing.T) {
 
 // TestASchemaOfAnotherVersion is used if it names this version as one of its readers, and migrated only when asked.
 func TestASchemaOfAnotherVersion(t *testing.T) {
-	dbtest.OnBothEmpty(t, func(t *testing.T, dsn string) {
+	dbtest.OnAllEmpty(t, func(t *testing.T, dsn string) {
 		if _, err := Open(Options{DSN: dsn}); !errors.Is(err, ErrSchemaOlder) ||
 			!strings.Contains(err.Error(), "wakecall migrate up") {
 			t.Fatalf("an empty database: %v", err)
@@ -149,7 +163,7 @@ func TestASchemaOfAnotherVersion(t *testing.T) {
 		if _, err := Open(Options{DSN: dsn, Migrate: MigrateEmpty}); !errors.Is(err, ErrSchemaOlder) {
 			t.Errorf("an older schema: %v", err)
 		}
-		do("INSERT INTO schema_migrations (version_id, is_applied) VALUES (" + last + ", 1), (99999, 1)")
+		do("INSERT INTO schema_migrations (version_id, is_applied) VALUES (" + last + ", TRUE), (99999, TRUE)")
 		for _, migrate := range []Migrate{MigrateNone, MigrateEmpty, MigrateOlder} {
 			newer, err := Open(Options{DSN: dsn, Migrate: migrate})
 			if err != nil {

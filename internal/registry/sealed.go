@@ -112,12 +112,13 @@ func sealedShard(key seal.Key, s Shard) (row *shardRow, err error) {
 	if MaskURL(url) != url {
 		url, err = key.Seal("shard/"+s.Name, url)
 	}
-	return &shardRow{Name: s.Name, URL: url, State: string(s.State), Identity: s.Identity, Former: s.Former}, err
+	row = &shardRow{s.Name, seal.Column(url), string(s.State), s.Identity, s.Former}
+	return row, err
 }
 
 // shard returns the shard of a row.
 func (r *shardRow) shard(key seal.Key) (Shard, error) {
-	url, err := openText(key, "shard/"+r.Name, r.URL)
+	url, err := openText(key, "shard/"+r.Name, string(r.URL))
 	return Shard{r.Name, url, ShardState(r.State), r.Identity, r.Former}, err
 }
 
@@ -180,7 +181,7 @@ func (r *Registry) withOtherKey(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if topics > 0 || slices.ContainsFunc(shards, func(s shardRow) bool { return seal.Sealed(s.URL) }) {
+	if topics > 0 || slices.ContainsFunc(shards, func(s shardRow) bool { return seal.Sealed(string(s.URL)) }) {
 		return ErrOtherKey
 	}
 	r.opts.Logger.Error("this host's secret key differs from the registry's, so it can neither store nor read " +
@@ -228,17 +229,23 @@ func (r *Registry) reseal(ctx context.Context, lost *Forgotten) (n int, err erro
 		return 0, err
 	}
 	for chunk := range slices.Chunk(names, rowsAtOnce) {
-		err := r.db.Change(ctx, func(tx *gorm.DB) error {
-			done, err := r.resealTopics(tx, chunk, lost)
-			n += done
+		before, done := *lost, 0
+		err := r.db.Change(ctx, func(tx *gorm.DB) (err error) {
+			*lost = before // when it is repeated
+			done, err = r.resealTopics(tx, chunk, lost)
 			return err
 		})
 		if err != nil {
 			return n, err
 		}
+		n += done
 	}
 	for i := range shards {
-		err := r.db.Change(ctx, func(tx *gorm.DB) error { return r.resealShard(tx, &shards[i], lost) })
+		before := *lost
+		err := r.db.Change(ctx, func(tx *gorm.DB) error {
+			*lost = before
+			return r.resealShard(tx, &shards[i], lost)
+		})
 		if err != nil {
 			return n, err
 		}
@@ -266,7 +273,9 @@ func (r *Registry) resealTopics(tx *gorm.DB, names []string, lost *Forgotten) (n
 	if len(changed) == 0 {
 		return 0, nil
 	}
-	onlySpec := clause.OnConflict{DoUpdates: clause.AssignmentColumns([]string{"spec"})}
+	onlySpec := clause.OnConflict{
+		Columns: []clause.Column{{Name: "name"}}, DoUpdates: clause.AssignmentColumns([]string{"spec"}),
+	}
 	return len(changed), tx.Clauses(onlySpec).Create(&changed).Error
 }
 

@@ -77,7 +77,7 @@ func putSecrets(t *testing.T, r *Registry) {
 }
 
 func TestTheDatabaseShowsNoSecret(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		r := open(t, Options{DSN: dsn})
 		putSecrets(t, r)
 		wantSealed(t, r)
@@ -93,7 +93,7 @@ func TestTheDatabaseShowsNoSecret(t *testing.T) {
 
 // TestAnotherKeyIsAnErrorThatLosesNothing: a host with another key does not start; with the right key it does.
 func TestAnotherKeyIsAnErrorThatLosesNothing(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		r := open(t, Options{DSN: dsn, SecretKey: secretKey(1)})
 		putSecrets(t, r)
 		before := stored(t, r)
@@ -113,7 +113,7 @@ func TestAnotherKeyIsAnErrorThatLosesNothing(t *testing.T) {
 
 // TestOfHostsThatStartTogetherOneKeyWins: each host has its own key, and one of these becomes the registry's.
 func TestOfHostsThatStartTogetherOneKeyWins(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		start := func(n int) (*Registry, error) {
 			return Open(Options{DSN: dsn, SecretKey: secretKey(byte(n)), Migrate: MigrateOlder})
 		}
@@ -155,7 +155,7 @@ func TestOfHostsThatStartTogetherOneKeyWins(t *testing.T) {
 // TestAHostWithAnotherKeyWorksWithoutSecrets: it stores no secrets, and a topic that gets some stays, but is not
 // called.
 func TestAHostWithAnotherKeyWorksWithoutSecrets(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		one := open(t, Options{DSN: dsn, SecretKey: secretKey(1)})
 		put(t, one, topic("shop.close"))
 		file := filepath.Join(t.TempDir(), "snapshot.json")
@@ -186,7 +186,7 @@ func TestAHostWithAnotherKeyWorksWithoutSecrets(t *testing.T) {
 
 // TestALostKeyIsReplaced: topics and shards stay, wait until their secrets are entered again, and then continue.
 func TestALostKeyIsReplaced(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		putSecrets(t, open(t, Options{DSN: dsn, SecretKey: secretKey(1)}))
 		for _, want := range []Forgotten{{Topics: 1, Shards: 1}, {}} {
 			lost, err := ForgetSecrets(t.Context(), Options{DSN: dsn, SecretKey: secretKey(2)})
@@ -214,7 +214,7 @@ func TestALostKeyIsReplaced(t *testing.T) {
 
 // TestMasksAreNoValues: sending back a masked value changes nothing, and a mask of another value is refused.
 func TestMasksAreNoValues(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		r := open(t, Options{DSN: dsn})
 		x := secretTopic("shop.close")
 		shown := *x.Masked()

@@ -27,7 +27,7 @@ type mailSettings struct {
 }
 
 func TestSettingsAreKeptWithTheirSecretsEncrypted(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		file := filepath.Join(t.TempDir(), "snapshot.json")
 		r := open(t, Options{DSN: dsn, SecretKey: secretKey(1), SnapshotFile: file})
 		in := mailSettings{Host: "mail", Port: 587, Password: "hunter22", To: []string{"a@b.example"}}
@@ -79,7 +79,7 @@ func TestSettingsAreKeptWithTheirSecretsEncrypted(t *testing.T) {
 }
 
 func TestAPauseHasAReason(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		r := open(t, Options{DSN: dsn})
 		ctx := t.Context()
 		if err := r.SetPauseReason(ctx, "ann", "shop.close", "x"); !errors.Is(err, ErrNoTopic) {
@@ -114,7 +114,7 @@ func TestAPauseHasAReason(t *testing.T) {
 
 // TestAChangeKeepsFieldsOfANewerVersion, which has stored them while hosts are upgraded one by one.
 func TestAChangeKeepsFieldsOfANewerVersion(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		r := open(t, Options{DSN: dsn})
 		put(t, r, topic("shop.close"))
 		const newer = `{"newer": {"a": [1, "}"]}, "name"`

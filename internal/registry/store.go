@@ -24,7 +24,7 @@ type (
 	}
 	shardRow struct {
 		Name     string `gorm:"primaryKey"`
-		URL      string
+		URL      seal.Column
 		State    string
 		Identity string // of its data, whatever the shard is called
 		Former   string // earlier names, joined with spaces

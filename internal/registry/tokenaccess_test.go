@@ -11,7 +11,7 @@ import (
 )
 
 func TestATokenMayExpire(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		r, other := open(t, Options{DSN: dsn}), open(t, Options{DSN: dsn})
 		at := time.Now().UTC().Truncate(time.Second).Add(time.Hour)
 		secret, token, err := r.CreateToken(t.Context(), "me", "team", []Right{RightPush}, []string{"*"}, &at)
@@ -82,7 +82,7 @@ func TestATokenCoversWhatAllowsLess(t *testing.T) {
 
 // The last use has a resolution of a minute, never goes back, and is not a change that other processes would read.
 func TestLastUsesOfTokens(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		ctx := t.Context()
 		r := open(t, Options{DSN: dsn})
 		expires := time.Now().Add(time.Hour)

@@ -13,7 +13,7 @@ import (
 
 // TestTopicsArePutTogether, all or none, with an audit entry each, as single puts have.
 func TestTopicsArePutTogether(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		r := open(t, Options{DSN: dsn})
 		put(t, r, topic("first"))
 		other := open(t, Options{DSN: dsn, Poll: time.Hour})
@@ -69,7 +69,7 @@ func TestTopicsArePutTogether(t *testing.T) {
 
 // TestAnEditFindsWhatItExpects: the database decides, not the snapshot of the process that makes the edit.
 func TestAnEditFindsWhatItExpects(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		ann, bob := open(t, Options{DSN: dsn}), open(t, Options{DSN: dsn})
 		ctx := t.Context()
 		x := topic("t")

@@ -29,6 +29,8 @@ type Postgres struct {
 	dir  string
 	port int
 	as   *syscall.Credential // PostgreSQL does not run as root
+
+	resume func()
 }
 
 // StartPostgres starts a server in a directory of its own, with an empty database named wakecall. The test may stop and
@@ -36,7 +38,9 @@ type Postgres struct {
 func StartPostgres(t testing.TB) *Postgres {
 	t.Helper()
 	s := newPostgres(t)
-	s.run("initdb", "-D", "data", "-U", "wakecall", "-E", "UTF8", "--locale=C", "-A", "trust", "--no-sync")
+	// With the order of a language, as on most servers.
+	s.run("initdb", "-D", "data", "-U", "wakecall", "-E", "UTF8", "--locale=C", "--locale-provider=icu",
+		"--icu-locale=en-US", "-A", "trust", "--no-sync")
 	s.Start()
 	s.Exec(t, "postgres", "CREATE DATABASE wakecall")
 	return s
@@ -140,12 +144,34 @@ func (s *Postgres) Kill9() {
 	wait.For(s.t, "PostgreSQL's processes to end", func() bool { return len(process.Below(s.dir)) == 0 })
 }
 
+// Pause stops the server and its children (SIGSTOP), so that it accepts connections and never answers.
+func (s *Postgres) Pause() {
+	s.t.Helper()
+	s.Process.Pause() // starts no more children
+	var children []int
+	for _, p := range process.Below(s.dir) {
+		children = append(children, p.PID)
+	}
+	s.resume = process.Pause(s.t, children...)
+}
+
+// Resume lets a paused server continue.
+func (s *Postgres) Resume() {
+	s.t.Helper()
+	s.resume()
+}
+
 // Addr returns the address on which the server listens.
 func (s *Postgres) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
 
-// DSN returns the DSN of a database of the server, for wakecall relay.
+// DSN returns the DSN of a database of the server, for registry.dsn and wakecall relay.
 func (s *Postgres) DSN(database string) string {
 	return fmt.Sprintf("postgres://wakecall@%s/%s?sslmode=disable", s.Addr(), database)
+}
+
+// ClientEnv returns the environment with which PostgreSQL's programs reach the server.
+func (s *Postgres) ClientEnv() []string {
+	return []string{"PGHOST=127.0.0.1", "PGPORT=" + strconv.Itoa(s.port), "PGUSER=wakecall"}
 }
 
 // Exec runs statements in a database of the server.

@@ -12,7 +12,7 @@ import (
 func TestMain(m *testing.M) { dbtest.Main(m) }
 
 func TestSamplesAreReplacedAndPruned(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		r := NewStore(dbtest.Open(t, dsn))
 		ctx, at := t.Context(), time.Now().Truncate(time.Minute)
 		var many []Sample

@@ -26,7 +26,7 @@ func latest(t *testing.T, db *database.DB) Streak {
 // TestTheRefusalsOfAllProcessesAddUp, also those that are counted while the process stops, and however many topics
 // there are.
 func TestTheRefusalsOfAllProcessesAddUp(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		db := dbtest.Open(t, dsn)
 		if s := latest(t, db); s != nil || s.Total().N != 0 {
 			t.Errorf("nothing was refused: %+v", s)

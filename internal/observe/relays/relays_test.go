@@ -12,7 +12,7 @@ import (
 func TestMain(m *testing.M) { dbtest.Main(m) }
 
 func TestTheLastReportCounts(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		s := Store{dbtest.Open(t, dsn)}
 		yes, no := func([]string) bool { return true }, func([]string) bool { return false }
 		for n := range int64(2) {

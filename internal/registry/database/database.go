@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"gorm.io/gorm/clause"
 
 	"github.com/wakecall/wakecall/conf/address"
+	"github.com/wakecall/wakecall/internal/pause"
 	"github.com/wakecall/wakecall/internal/registry/seal"
 	"github.com/wakecall/wakecall/migrations"
 )
@@ -32,7 +34,7 @@ type DB struct {
 	current atomic.Bool // the schema is known to be current
 }
 
-// Open prepares a connection pool. A MySQL server need not be up yet.
+// Open prepares a connection pool. A server need not be up yet.
 func Open(dsn string, key seal.Key) (*DB, error) {
 	db := &DB{Key: key, dsn: address.Mask(dsn)}
 	if err := db.open(dsn); err != nil {
@@ -77,15 +79,34 @@ func (db *DB) Do(ctx context.Context, operation func(tx *gorm.DB) error) error {
 	return db.classify(operation(db.gorm.WithContext(ctx)))
 }
 
-// Change is like Do, but in a transaction.
+// Change is like Do, but in a transaction. The operation is repeated if the database undoes it because of a concurrent
+// one.
 func (db *DB) Change(ctx context.Context, operation func(tx *gorm.DB) error) error {
-	return db.Do(ctx, func(tx *gorm.DB) error { return tx.Transaction(operation) })
+	options := &sql.TxOptions{}
+	if db.address.dialect == migrations.Postgres {
+		options.Isolation = sql.LevelReadCommitted // whatever the server's default
+	}
+	return db.Do(ctx, func(tx *gorm.DB) error {
+		err := tx.Transaction(operation, options)
+		for range conflictRepeats {
+			if !isConflict(err) || !pause.For(tx.Statement.Context, rand.N(conflictPause)) {
+				break
+			}
+			err = tx.Transaction(operation, options)
+		}
+		return err
+	})
 }
+
+const (
+	conflictRepeats = 5
+	conflictPause   = 100 * time.Millisecond
+)
 
 // Read runs an operation on a consistent state of the database without blocking writers. It sets no time limit.
 func (db *DB) Read(ctx context.Context, operation func(tx *gorm.DB) error) error {
 	options := &sql.TxOptions{ReadOnly: true}
-	if db.address.dialect == migrations.MySQL {
+	if db.address.dialect != migrations.SQLite {
 		options.Isolation = sql.LevelRepeatableRead
 	}
 	return db.classify(db.gorm.WithContext(ctx).Transaction(operation, options))
@@ -94,8 +115,11 @@ func (db *DB) Read(ctx context.Context, operation func(tx *gorm.DB) error) error
 // Clock returns an SQL expression for the database's time in Unix milliseconds, on which even hosts with wrong clocks
 // agree.
 func (db *DB) Clock() string {
-	if db.address.dialect == migrations.SQLite {
+	switch db.address.dialect {
+	case migrations.SQLite:
 		return "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
+	case migrations.Postgres:
+		return "CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp()) * 1000) AS BIGINT)"
 	}
 	return "CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)"
 }
@@ -184,9 +208,9 @@ func InsertNew(tx *gorm.DB) *gorm.DB { return tx.Clauses(clause.OnConflict{DoNot
 // Now returns the current time with the precision that the databases store.
 func Now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
 
-// Clip truncates a text to the number of characters that its column can hold.
+// Clip truncates a text to the number of characters that its column can hold, and replaces what a database may refuse.
 func Clip(s string, most int) string {
-	s = strings.ToValidUTF8(s, "�")
+	s = strings.ReplaceAll(strings.ToValidUTF8(s, "�"), "\x00", "�")
 	if runes := []rune(s); len(runes) > most {
 		return string(runes[:most])
 	}

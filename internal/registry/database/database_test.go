@@ -28,7 +28,7 @@ func open(t *testing.T, dsn string) *database.DB {
 }
 
 func TestSeveralHostsMigrateAtOnce(t *testing.T) {
-	dbtest.OnBothEmpty(t, func(t *testing.T, dsn string) {
+	dbtest.OnAllEmpty(t, func(t *testing.T, dsn string) {
 		const hosts = 6
 		steps, errs := [hosts]int{}, [hosts]error{}
 		var wg sync.WaitGroup
@@ -58,7 +58,7 @@ func TestSeveralHostsMigrateAtOnce(t *testing.T) {
 }
 
 func TestTheStatusOfAnEmptyDatabaseChangesNothing(t *testing.T) {
-	dbtest.OnBothEmpty(t, func(t *testing.T, dsn string) {
+	dbtest.OnAllEmpty(t, func(t *testing.T, dsn string) {
 		db := open(t, dsn)
 		steps, err := db.Migrations(t.Context())
 		if err != nil || len(steps) == 0 || steps[0].Applied || steps[0].Name == "" || steps[0].Version != 1 {
@@ -79,7 +79,7 @@ func TestBadAddressesAreRefused(t *testing.T) {
 		"sqlite::memory:":                      "memory",
 		"sqlite://data/r.db":                   "sqlite:data/r.db",
 		"/data/r.db":                           "sqlite:PATH",
-		"postgres://u:hidden@h/db":             "mysql://",
+		"pg://u:hidden@h/db":                   "postgres://",
 		"u:hidden@tcp(h:3306)/db":              "mysql://",
 		"mysql://u:hidden@h:3306/db":           "tcp(host:3306)",
 		"mysql://u:hid:d@en@tcp(h:3306)/":      "no database",
@@ -87,6 +87,13 @@ func TestBadAddressesAreRefused(t *testing.T) {
 		"mysql://u:hidden@tcp(127.0.0.1:1)/db": "127.0.0.1:1",
 		"mysql://u:hidden@unix(/nowhere)/db":   "/nowhere",
 		"sqlite:/proc/none/r.db":               "/proc/none",
+
+		"postgres://u:hidden@h:5432/":                                   "no database",
+		"postgres://u:hid:d@en@h:x/db":                                  "postgres://user:password@host",
+		"postgresql://u:hidden@h/db?sslmode=some":                       "sslmode=verify-full",
+		"postgres://u:hidden@h/db?sslmode=verify-ca&sslrootcert=/no/ca": "/no/ca",
+		"postgres://u:hidden@127.0.0.1:1/db":                            "127.0.0.1:1",
+		"postgres://u:hidden@/db?host=/nowhere":                         "/nowhere",
 	} {
 		db, err := database.Open(dsn, nil)
 		if err == nil {
@@ -101,18 +108,23 @@ func TestBadAddressesAreRefused(t *testing.T) {
 
 func TestADatabaseIsShownWithoutItsPassword(t *testing.T) {
 	t.Parallel()
-	db, err := database.Open("mysql://u:hidden@tcp(127.0.0.1:1)/db", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	if got := db.String(); got != "mysql://u:<secret>@tcp(127.0.0.1:1)/db" {
-		t.Errorf("the database is shown as %q", got)
+	for dsn, want := range map[string]string{
+		"mysql://u:hidden@tcp(127.0.0.1:1)/db": "mysql://u:<secret>@tcp(127.0.0.1:1)/db",
+		"postgres://u:hidden@127.0.0.1:1/db?sslpassword=hidden": "postgres://u:<secret>@127.0.0.1:1/db?" +
+			"sslpassword=<secret>",
+	} {
+		db, err := database.Open(dsn, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := db.String(); got != want || db.Close() != nil {
+			t.Errorf("the database is shown as %q", got)
+		}
 	}
 }
 
 func TestOneHostLeads(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
 		db := dbtest.Open(t, dsn)
 		lead := func(host string, ttl time.Duration) bool {
 			ok, err := db.Lead(t.Context(), "history", host, ttl)

@@ -1,5 +1,6 @@
-// Package database opens the database of an installation, SQLite or MySQL (MariaDB), and provides one handle for all
-// packages that store something there: the registry, the accounts of the web admin, tasks, alerts and history.
+// Package database opens the database of an installation, SQLite, MySQL (MariaDB) or PostgreSQL, and provides one
+// handle for all packages that store something there: the registry, the accounts of the web admin, tasks, alerts and
+// history.
 //
 // Do runs an operation with a time limit and classifies its error. A Refusal is about the request and is returned
 // unchanged. An error about a statement is a bug of the program. Any other error means that the database is

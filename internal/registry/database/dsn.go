@@ -8,15 +8,17 @@ import (
 	"time"
 
 	mysqldriver "github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/wakecall/wakecall/migrations"
 )
 
 // parsedDSN is a DSN in the form that its driver needs.
 type parsedDSN struct {
-	dialect migrations.Dialect
-	path    string              // for SQLite
-	mysql   *mysqldriver.Config // for MySQL
+	dialect  migrations.Dialect
+	path     string              // for SQLite
+	mysql    *mysqldriver.Config // for MySQL
+	postgres *pgx.ConnConfig     // for PostgreSQL
 }
 
 func parseDSN(dsn string) (*parsedDSN, error) {
@@ -28,8 +30,12 @@ func parseDSN(dsn string) (*parsedDSN, error) {
 	case "mysql":
 		c, err := MySQLConfig(strings.TrimPrefix(rest, "//"))
 		return &parsedDSN{dialect: migrations.MySQL, mysql: c}, err
+	case "postgres", "postgresql":
+		c, err := registryPostgres(dsn)
+		return &parsedDSN{dialect: migrations.Postgres, postgres: c}, err
 	}
-	return nil, errors.New("expected sqlite:PATH or mysql://user:password@tcp(host:3306)/database")
+	return nil, errors.New("expected sqlite:PATH, mysql://user:password@tcp(host:3306)/database or " +
+		"postgres://user:password@host:5432/database")
 }
 
 func sqlitePath(rest string) (string, error) {

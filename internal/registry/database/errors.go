@@ -25,6 +25,9 @@ var (
 	ErrUnreleased  = migrations.ErrUnreleased
 )
 
+// ErrText means that a text cannot be stored. Only PostgreSQL refuses NUL characters.
+var ErrText = NewRefusal("the text has a NUL character, or is not UTF-8")
+
 // Refusal is an error about the request, not about the database. Do returns it unchanged.
 type Refusal interface {
 	error
@@ -47,8 +50,11 @@ func (db *DB) classify(err error) error {
 		db.up.Store(true)
 		return nil
 	case errors.As(err, &refused), errors.Is(err, ErrSchemaNewer), errors.Is(err, ErrUnreleased),
-		errors.Is(err, ErrUnavailable), errors.Is(err, context.Canceled):
+		errors.Is(err, migrations.ErrEncoding), errors.Is(err, ErrUnavailable), errors.Is(err, context.Canceled):
 		return err
+	case pgCode(err) == pgBadText:
+		db.up.Store(true)
+		return ErrText
 	case isAnswer(err):
 		db.up.Store(true)
 		return fmt.Errorf("registry: %w", err)
@@ -79,7 +85,8 @@ var answers = []uint16{
 }
 
 func isAnswer(err error) bool {
-	if strings.HasPrefix(err.Error(), "sql: converting argument") { // a value that the driver cannot send
+	if strings.HasPrefix(err.Error(), "sql: converting argument") ||
+		strings.HasPrefix(err.Error(), "failed to encode args") { // a value that the driver cannot send
 		return true
 	}
 	if errors.Is(err, gorm.ErrDuplicatedKey) || errors.Is(err, gorm.ErrRecordNotFound) {
@@ -88,12 +95,27 @@ func isAnswer(err error) bool {
 	if m, ok := errors.AsType[*mysqldriver.MySQLError](err); ok {
 		return slices.Contains(answers, m.Number)
 	}
+	if code := pgCode(err); code != "" {
+		return isPostgresAnswer(code)
+	}
 	switch sqliteCode(err) {
 	case sqlitecode.SQLITE_ERROR, sqlitecode.SQLITE_CONSTRAINT, sqlitecode.SQLITE_TOOBIG, sqlitecode.SQLITE_MISMATCH,
 		sqlitecode.SQLITE_RANGE:
 		return true
 	}
 	return false
+}
+
+// mysqlDeadlock is MySQL's error when it ends one of several transactions that wait for each other.
+const mysqlDeadlock = 1213
+
+// isConflict reports whether the database undid a transaction because of concurrent ones, and it can be repeated.
+func isConflict(err error) bool {
+	if m, ok := errors.AsType[*mysqldriver.MySQLError](err); ok {
+		return m.Number == mysqlDeadlock
+	}
+	code := pgCode(err)
+	return code == pgSerialization || code == pgDeadlock
 }
 
 // isBusy reports whether SQLite's file is locked by another connection.

@@ -11,6 +11,7 @@ import (
 
 	mysqldriver "github.com/go-sql-driver/mysql"
 	"gorm.io/driver/mysql"
+	"gorm.io/driver/postgres"
 	"gorm.io/driver/sqlite"
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
@@ -33,8 +34,11 @@ func ioTimeout() time.Duration { return Timeout * 3 / 4 }
 
 // open returns a pool that has no connections yet.
 func (a *parsedDSN) open() (*sql.DB, error) {
-	if a.dialect == migrations.SQLite {
+	switch a.dialect {
+	case migrations.SQLite:
 		return openSQLite(a.path)
+	case migrations.Postgres:
+		return bounded(openPostgres(a.postgres)), nil
 	}
 	connector, err := mysqldriver.NewConnector(a.mysql)
 	if err != nil {
@@ -45,11 +49,14 @@ func (a *parsedDSN) open() (*sql.DB, error) {
 
 // openForMigration is like open, but with a read timeout that is long enough for a step of a migration.
 func (a *parsedDSN) openForMigration() (*sql.DB, error) {
-	if a.dialect == migrations.SQLite {
-		return openSQLite(a.path)
+	patient := *a
+	switch a.dialect {
+	case migrations.MySQL:
+		patient.mysql = a.mysql.Clone()
+		patient.mysql.ReadTimeout = stepTimeout
+	case migrations.Postgres:
+		patient.postgres = patientPostgres(a.postgres)
 	}
-	patient := &parsedDSN{dialect: a.dialect, mysql: a.mysql.Clone()}
-	patient.mysql.ReadTimeout = stepTimeout
 	return patient.open()
 }
 
@@ -115,8 +122,11 @@ func makePrivate(path string) error {
 
 func (a *parsedDSN) gorm(db *sql.DB) (*gorm.DB, error) {
 	var dialector gorm.Dialector = &sqlite.Dialector{Conn: db}
-	if a.dialect == migrations.MySQL {
+	switch a.dialect {
+	case migrations.MySQL:
 		dialector = mysql.New(mysql.Config{Conn: db, SkipInitializeWithVersion: true})
+	case migrations.Postgres:
+		dialector = postgres.New(postgres.Config{Conn: db})
 	}
 	return gorm.Open(dialector, &gorm.Config{
 		Logger: logger.Discard, DisableAutomaticPing: true, TranslateError: true,

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"gorm.io/gorm"
@@ -19,9 +21,9 @@ type thing struct {
 	Text  []byte `gorm:"serializer:text;type:varchar(40)"`
 }
 
-// TestRowsAreFoundAndReplaced on both databases in the same way, and errors distinguish a refusal from an outage.
+// TestRowsAreFoundAndReplaced on all databases in the same way, and errors distinguish a refusal from an outage.
 func TestRowsAreFoundAndReplaced(t *testing.T) {
-	dbtest.OnBothEmpty(t, func(t *testing.T, dsn string) {
+	dbtest.OnAllEmpty(t, func(t *testing.T, dsn string) {
 		db, ctx := open(t, dsn), t.Context()
 		change := func(f func(tx *gorm.DB) error) error { return db.Change(ctx, f) }
 		must := func(err error) {
@@ -130,18 +132,112 @@ func TestTextsFitTheirColumns(t *testing.T) {
 
 // TestAnErrorOfAStatementIsNoOutage: the edit is refused, instead of being repeated until the database is back.
 func TestAnErrorOfAStatementIsNoOutage(t *testing.T) {
-	db := open(t, dbtest.EmptyMariaDB(t))
-	err := dbtest.Run(db, "CREATE TABLE kinds (name VARCHAR(9) NOT NULL, at DATETIME(3), kind ENUM('a','b'))")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for what, statement := range map[string]string{
-		"truncated": "INSERT INTO kinds (name, kind) VALUES ('a', 'c')",
-		"time":      "INSERT INTO kinds (name, at) VALUES ('a', '2026-13-32')",
-		"default":   "INSERT INTO kinds (at) VALUES (NULL)",
+	for name, with := range map[string]struct {
+		dsn   func(testing.TB) string
+		table string
+	}{
+		"mariadb":  {dbtest.EmptyMariaDB, "(name VARCHAR(9) NOT NULL, at DATETIME(3), kind ENUM('a','b'))"},
+		"postgres": {dbtest.EmptyPostgres, "(name VARCHAR(9) NOT NULL, at TIMESTAMPTZ, kind VARCHAR(9) CHECK (kind < 'c'))"},
 	} {
-		if err := dbtest.Run(db, statement); err == nil || errors.Is(err, database.ErrUnavailable) || !db.Up() {
-			t.Errorf("%s: %v, up %v", what, err, db.Up())
+		t.Run(name, func(t *testing.T) {
+			db := open(t, with.dsn(t))
+			if err := dbtest.Run(db, "CREATE TABLE kinds "+with.table); err != nil {
+				t.Fatal(err)
+			}
+			for what, statement := range map[string]string{
+				"kind":    "INSERT INTO kinds (name, kind) VALUES ('a', 'c')",
+				"time":    "INSERT INTO kinds (name, at) VALUES ('a', '2026-13-32')",
+				"default": "INSERT INTO kinds (at) VALUES (NULL)",
+				"length":  "INSERT INTO kinds (name) VALUES ('0123456789')",
+			} {
+				if err := dbtest.Run(db, statement); err == nil || errors.Is(err, database.ErrUnavailable) || !db.Up() {
+					t.Errorf("%s: %v, up %v", what, err, db.Up())
+				}
+			}
+		})
+	}
+}
+
+// TestTextsAreStoredByteForByte, compared and ordered by their bytes, or refused before anything is stored.
+func TestTextsAreStoredByteForByte(t *testing.T) {
+	dbtest.OnAll(t, func(t *testing.T, dsn string) {
+		db := dbtest.Open(t, dsn)
+		put := func(name, value string) error {
+			return db.Change(t.Context(), func(tx *gorm.DB) error {
+				row := map[string]any{"name": name, "value": value, "updated_at": database.Now()}
+				return tx.Table("settings").Create(row).Error
+			})
 		}
+		names := []string{"A", "B", "_", "a", "a-b", "ab", "b", "é", "日本", "𝄞"}
+		for _, name := range []string{"b", "𝄞", "A", "ab", "é", "a-b", "a", "_", "日本", "B"} {
+			if err := put(name, `{"k" : "\u0000\\ é'"}`+"\r\n\t "); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var stored, values []string
+		if err := db.Do(t.Context(), func(tx *gorm.DB) error {
+			return errors.Join(tx.Table("settings").Order("name").Pluck("name", &stored).Error,
+				tx.Table("settings").Distinct("value").Find(&values).Error)
+		}); err != nil || !slices.Equal(stored, names) {
+			t.Errorf("in order: %q, %v", stored, err)
+		}
+		if len(values) != 1 || values[0] != `{"k" : "\u0000\\ é'"}`+"\r\n\t " {
+			t.Errorf("stored %q", values)
+		}
+		if err := put("nul", "a\x00b"); err != nil && (!errors.Is(err, database.ErrText) || !db.Up()) ||
+			err == nil && strings.HasPrefix(dsn, "postgres") {
+			t.Errorf("a NUL: %v, up %t", err, db.Up())
+		}
+		if got := database.Clip("a\x00b", 9); got != "a�b" {
+			t.Errorf("clipped to %q", got)
+		}
+	})
+}
+
+// TestADeadlockIsRepeated, and one of the transactions does not fail.
+func TestADeadlockIsRepeated(t *testing.T) {
+	for name, dsn := range map[string]func(testing.TB) string{
+		"mariadb": dbtest.EmptyMariaDB, "postgres": dbtest.EmptyPostgres,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := open(t, dsn(t))
+			for _, statement := range []string{
+				"CREATE TABLE things (name VARCHAR(40) PRIMARY KEY, value INT)", "INSERT INTO things VALUES ('a', 0), ('b', 0)",
+			} {
+				if err := dbtest.Run(db, statement); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var locked, done sync.WaitGroup
+			locked.Add(2)
+			for _, order := range [][]string{{"a", "b"}, {"b", "a"}} {
+				first := true
+				done.Go(func() {
+					err := db.Change(t.Context(), func(tx *gorm.DB) error {
+						add := func(name string) error {
+							return tx.Exec("UPDATE things SET value = value + 1 WHERE name = ?", name).Error
+						}
+						err := add(order[0])
+						if first {
+							first = false
+							locked.Done()
+							locked.Wait()
+						}
+						return errors.Join(err, add(order[1]))
+					})
+					if err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			done.Wait()
+			rows, err := database.List[thing](t.Context(), db, func(tx *gorm.DB) *gorm.DB {
+				return tx.Select("name", "value").Order("name")
+			})
+			if err != nil || len(rows) != 2 || rows[0].Value != 2 || rows[1].Value != 2 {
+				t.Errorf("stored %+v, %v", rows, err)
+			}
+		})
 	}
 }

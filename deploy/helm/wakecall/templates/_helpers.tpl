@@ -196,8 +196,8 @@ spec:
         exec: { command: [wakecall, health{{ if .serves }}, --role, server{{ end }}] }
         periodSeconds: 10
         timeoutSeconds: 5
-      # Only whether the first process answers at all: it restarts the others itself, and while Redis or MySQL is away a
-      # restart would end callbacks and help nobody.
+      # Only whether the first process answers at all: it restarts the others itself, and while Redis or the database is
+      # away a restart would end callbacks and help nobody.
       livenessProbe:
         httpGet: { path: /healthz, port: metrics }
         periodSeconds: 10
