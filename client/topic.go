@@ -216,6 +216,20 @@ func (c *Client) putTopic(
 	return &t, status == http.StatusCreated, nil
 }
 
+// PatchTopic changes the fields of a topic that a JSON merge patch (RFC 7396) has; null resets a field to its default.
+// With an ETag it changes only that state. Errors: ErrNotFound, ErrInvalid, ErrChanged, ErrUnavailable.
+func (c *Client) PatchTopic(ctx context.Context, name string, patch json.RawMessage, etag string) (*Topic, error) {
+	var t Topic
+	r := request{
+		method: http.MethodPatch, path: topicPath(name), body: patch, contentType: "application/merge-patch+json",
+		repeatable: etag == "", match: etag, etag: &t.ETag,
+	}
+	if err := c.do(ctx, r, &t); err != nil {
+		return nil, err
+	}
+	return &t, nil
+}
+
 // SetTopicState pauses, resumes or takes offline a topic, and leaves its other fields as they are. ErrChanged: somebody
 // else has changed it at the same time.
 func (c *Client) SetTopicState(ctx context.Context, name, state string) error {

@@ -25,6 +25,8 @@ type fakeRegistry struct {
 	actor    string
 	uses     []string // of tokens, as they were stored
 	reasons  []string // of pauses: ACTOR: TOPIC: REASON
+
+	meanwhile func() // called before topics are put: another process is faster
 }
 
 func (f *fakeRegistry) Snapshot() *registry.Snapshot {
@@ -51,6 +53,9 @@ func (f *fakeRegistry) PutTopics(
 		return nil, f.fail
 	}
 	f.actor = actor
+	if f.meanwhile != nil {
+		f.meanwhile()
+	}
 	var done []registry.Done
 	for _, topic := range topics {
 		old := f.Snapshot().Topics.Get(topic.Name)

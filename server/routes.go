@@ -73,6 +73,7 @@ func (s *Server) routes() {
 	e.PUT("/v1/topics", s.onAnyTopic(mayManage, s.putTopics))
 	e.GET(topic, s.onTopic(mayManage, s.getTopic))
 	e.PUT(topic, s.authed(s.putTopic))
+	e.PATCH(topic, s.onTopic(mayManage, s.patchTopic))
 	e.DELETE(topic, s.onTopic(mayManage, s.deleteTopic, "drop", "force"))
 	e.GET(search.Path, s.search)
 	e.GET("/v1/shards", s.onAnyTopic(mayRead, s.shards))

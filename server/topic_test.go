@@ -126,6 +126,63 @@ func TestTwoWhoEditOneTopic(t *testing.T) {
 	a.do("DELETE", path, "", "If-Match", "*").want(204)
 }
 
+// TestPatchTopic: a JSON merge patch, validated as a whole.
+func TestPatchTopic(t *testing.T) {
+	a := newAPI(t)
+	const path = "/v1/topics/shop.mail"
+	before := a.do("GET", path, "").want(200)
+	r := a.do("PATCH", path, `{"ttr":"5s","headers":{"X-Team":"shop"},"delay":null}`, "Content-Type",
+		"application/merge-patch+json").want(200)
+	got := r.json()
+	if got["ttr"] != "5s" || got["delay"] != "0s" || got["priority"] != "low" ||
+		r.header.Get("ETag") == before.header.Get("ETag") {
+		t.Errorf("%s", r.body)
+	}
+	if secrets := a.registry.Snapshot().Topics.Get("shop.mail").Secrets; len(secrets) != 1 {
+		t.Errorf("the secrets became %q", secrets)
+	}
+	a.do("PATCH", path, `{"headers":{"X-Team":null}}`, "If-Match", r.header.Get("ETag")).want(200)
+	a.do("PATCH", path, `{"ttr":"6s"}`, "If-Match", r.header.Get("ETag")).problem(412, "").code("topic_changed")
+	a.do("PATCH", path, `{"ttr":"6s"}`, "If-Match", "*").want(200)
+	a.do("PATCH", path, `{"secrets":["***12ab"]}`).problem(422, "secrets")
+	a.do("PATCH", path, `{"ttr":"6h"}`).problem(422, "ttr")
+	a.do("PATCH", path, `{"colour":null}`).problem(400, "colour")
+	a.do("PATCH", path, `[]`).problem(400, "")
+	a.do("PATCH", "/v1/topics/shop.none", `{}`).problem(404, "").code("topic_not_found")
+	token := a.registry.grant("reader", "*", registry.RightRead)
+	a.do("PATCH", path, `{}`, "Authorization", "Bearer "+token).problem(403, "")
+}
+
+// TestAPatchIsMergedAgain when another client changed the topic meanwhile, unless it has an If-Match.
+func TestAPatchIsMergedAgain(t *testing.T) {
+	a := newAPI(t)
+	const path = "/v1/topics/shop.mail"
+	etag := a.do("GET", path, "").want(200).header.Get("ETag")
+	others := 0
+	a.registry.meanwhile = func() {
+		if others++; others <= 2 {
+			a.registry.edit(func(s *registry.Snapshot) {
+				next := *s.Topics.Get("shop.mail")
+				next.Title += "!"
+				s.Topics = s.Topics.With(next.Name, &next)
+			})
+		}
+	}
+	got := a.do("PATCH", path, `{"owner":"ann"}`).want(200).json()
+	if got["owner"] != "ann" || got["title"] != "!!" {
+		t.Errorf("a change was lost: %v", got)
+	}
+	a.do("PATCH", path, `{"owner":"bob"}`, "If-Match", etag).problem(412, "")
+	a.registry.meanwhile = func() {
+		a.registry.edit(func(s *registry.Snapshot) {
+			next := *s.Topics.Get("shop.mail")
+			next.Title += "!"
+			s.Topics = s.Topics.With(next.Name, &next)
+		})
+	}
+	a.do("PATCH", path, `{"owner":"bob"}`).problem(412, "")
+}
+
 // TestATopicIsPausedWithAReason, which the token gives. A reason that cannot be stored changes nothing.
 func TestATopicIsPausedWithAReason(t *testing.T) {
 	a := newAPI(t)

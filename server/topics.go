@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -91,16 +92,57 @@ func (s *Server) putTopic(c *call) error {
 				return err
 			}
 		}
-		if saved := s.registry.Snapshot().Topics.Get(name); saved != nil {
-			topic = saved
-		}
 		status := http.StatusOK
 		if done[0] == registry.TopicCreated {
 			status = http.StatusCreated
 			c.Response().Header().Set(echo.HeaderLocation, "/v1/topics/"+name)
 		}
-		return s.answerTopic(c, status, topic)
+		return s.answerStored(c, status, topic)
 	})
+}
+
+// patchTries bounds how often a patch is merged again after somebody else changed the topic.
+const patchTries = 5
+
+// patchTopic merges a JSON merge patch (RFC 7396) into the topic. It stores the result only if the topic is still the
+// one that it read.
+func (s *Server) patchTopic(c *call) error {
+	return s.withBody(c, maxTopicBytes, func(body *buffer) error {
+		patch, given := slices.Clone(body.b), c.conditions() // the registry may keep parts of the patch
+		for try := 1; ; try++ {
+			was := s.registry.Snapshot().Topics.Get(c.topic.Name)
+			if was == nil { // deleted meanwhile, or implicit
+				return notFound(codeTopicNotFound, "no topic %q; create it with PUT", c.topic.Name)
+			}
+			topic, err := registry.MergeTopic(was, patch)
+			if err != nil {
+				return err
+			}
+			conditions := append(slices.Clip(given), registry.IfMatch(was.ETag()))
+			_, err = s.registry.PutTopics(c.ctx(), c.actor(), []registry.Topic{*topic}, conditions...)
+			if err == nil {
+				return s.answerStored(c, http.StatusOK, topic)
+			}
+			read := try > 1 // by Refresh, so it is as it was stored a moment ago
+			if !errors.Is(err, registry.ErrChanged) || try == patchTries || read && !hold(given, was) {
+				return err
+			}
+			s.registry.Refresh(c.ctx())
+		}
+	})
+}
+
+// hold reports whether a topic meets all conditions.
+func hold(conditions []registry.Condition, was *registry.Topic) bool {
+	return !slices.ContainsFunc(conditions, func(holds registry.Condition) bool { return !holds(was) })
+}
+
+// answerStored answers with a topic as it is stored now.
+func (s *Server) answerStored(c *call, status int, topic *registry.Topic) error {
+	if stored := s.registry.Snapshot().Topics.Get(topic.Name); stored != nil {
+		topic = stored
+	}
+	return s.answerTopic(c, status, topic)
 }
 
 // conditions returns the conditions of an edit (RFC 9110): If-Match, and If-None-Match: *.
@@ -259,7 +301,7 @@ func (s *Server) mayDelete(c *call, name string, force bool, conditions []regist
 	s.registry.Refresh(c.ctx())
 	now := s.registry.Snapshot()
 	was := now.Topics.Get(name)
-	if slices.ContainsFunc(conditions, func(holds registry.Condition) bool { return !holds(was) }) {
+	if !hold(conditions, was) {
 		return fmt.Errorf("topic %s: %w", name, registry.ErrChanged)
 	}
 	if force {
