@@ -78,6 +78,9 @@ type Topic struct {
 	State     string     `json:"state,omitempty"` // active, paused or offline
 	CreatedAt *time.Time `json:"created_at,omitempty"`
 	UpdatedAt *time.Time `json:"updated_at,omitempty"`
+	// why and until when it is paused; nil: until it is resumed
+	PauseReason string     `json:"pause_reason,omitempty"`
+	PausedUntil *time.Time `json:"paused_until,omitempty"`
 	// ETag identifies the state that Topic returned. PutTopic and DeleteTopicIf refuse to change any other: ErrChanged.
 	ETag string `json:"-"`
 }
@@ -186,7 +189,7 @@ func (c *Client) Topic(ctx context.Context, name string) (*Topic, error) {
 // that state. Errors: ErrInvalid, ErrChanged, ErrUnavailable (the registry's database is unreachable).
 func (c *Client) PutTopic(ctx context.Context, t Topic) (saved *Topic, created bool, err error) {
 	name := t.Name
-	t.Name, t.CreatedAt, t.UpdatedAt = "", nil, nil
+	t.Name, t.CreatedAt, t.UpdatedAt, t.PauseReason, t.PausedUntil = "", nil, nil, "", nil
 	body, err := encode(t)
 	if err != nil {
 		return nil, false, err
@@ -230,33 +233,29 @@ func (c *Client) PatchTopic(ctx context.Context, name string, patch json.RawMess
 	return &t, nil
 }
 
-// SetTopicState pauses, resumes or takes offline a topic, and leaves its other fields as they are. ErrChanged: somebody
-// else has changed it at the same time.
+// SetTopicState pauses, resumes or takes offline a topic, and leaves its other fields as they are.
 func (c *Client) SetTopicState(ctx context.Context, name, state string) error {
-	return c.setTopicState(ctx, name, state, "")
-}
-
-// PauseTopic pauses a topic, as SetTopicState does, with a reason for others on call; empty: no reason.
-func (c *Client) PauseTopic(ctx context.Context, name, reason string) error {
-	return c.setTopicState(ctx, name, "paused", reason)
-}
-
-func (c *Client) setTopicState(ctx context.Context, name, state, reason string) error {
-	var etag string
-	var fields map[string]any // also those that this client does not know
-	r := request{method: http.MethodGet, path: topicPath(name), repeatable: true, etag: &etag}
-	if err := c.do(ctx, r, &fields); err != nil {
-		return err
-	}
-	fields["state"] = state
-	body, err := encode(fields)
+	patch, err := encode(map[string]string{"state": state})
 	if err != nil {
 		return err
 	}
-	return c.do(ctx, request{
-		method: http.MethodPut, path: topicPath(name), body: body, match: etag,
-		query: queryOf(map[string]string{"reason": reason}),
-	}, nil)
+	_, err = c.PatchTopic(ctx, name, patch, "")
+	return err
+}
+
+// PauseTopic pauses a topic, with a reason for others on call (empty: none), until a time or (zero) until it is
+// resumed. Again, it changes why and until when. ErrConflict: the topic is offline.
+func (c *Client) PauseTopic(ctx context.Context, name, reason string, until time.Time) (*Topic, error) {
+	ask := struct {
+		Reason string `json:"reason,omitempty"`
+		Until  string `json:"until,omitempty"`
+	}{reason, instantUnlessZero(until)}
+	return post[Topic](ctx, c, topicPath(name)+"/pause", ask)
+}
+
+// ResumeTopic makes a paused or offline topic active.
+func (c *Client) ResumeTopic(ctx context.Context, name string) (*Topic, error) {
+	return post[Topic](ctx, c, topicPath(name)+"/resume", struct{}{})
 }
 
 // DeleteTopic removes a topic. ErrConflict: it still has jobs or schedules. ErrNotFound: it does not exist.

@@ -74,6 +74,8 @@ func (s *Server) routes() {
 	e.GET(topic, s.onTopic(mayManage, s.getTopic))
 	e.PUT(topic, s.authed(s.putTopic))
 	e.PATCH(topic, s.onTopic(mayManage, s.patchTopic))
+	e.POST(topic+"/pause", s.onTopic(mayManage, s.pauseTopic))
+	e.POST(topic+"/resume", s.onTopic(mayManage, s.resumeTopic))
 	e.DELETE(topic, s.onTopic(mayManage, s.deleteTopic, "drop", "force"))
 	e.GET(search.Path, s.search)
 	e.GET("/v1/shards", s.onAnyTopic(mayRead, s.shards))

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/wakecall/wakecall/internal/registry"
 )
@@ -198,6 +199,46 @@ func TestATopicIsPausedWithAReason(t *testing.T) {
 	if got := a.do("GET", "/v1/topics/shop.held", "").want(200).json()["state"]; got != "paused" {
 		t.Errorf("it is %v", got)
 	}
+}
+
+// TestPauseTopic: a pause says why and until when, in topics and in the waits of their jobs.
+func TestPauseTopic(t *testing.T) {
+	a := newAPI(t)
+	const path = "/v1/topics/shop.orders"
+	until := time.Now().Add(time.Hour).UTC().Format("2006-01-02T15:04:05.000Z")
+	r := a.do("POST", path+"/pause", `{"reason":"stock count","until":"`+until+`"}`).want(200)
+	if got := r.json(); got["state"] != "paused" || got["pause_reason"] != "stock count" || got["paused_until"] != until {
+		t.Errorf("%s", r.body)
+	}
+	got := a.do("GET", path, "").want(200)
+	if got.body != r.body || got.header.Get("ETag") != r.header.Get("ETag") {
+		t.Errorf("read %s, paused %s", got.body, r.body)
+	}
+	a.do("PUT", path, got.body).want(200) // as it was read
+	if listed := a.do("GET", "/v1/topics?prefix=shop.orders", "").want(200); !strings.Contains(listed.body, until) {
+		t.Errorf("%s", listed.body)
+	}
+	before := time.Now().Add(2 * time.Hour)
+	text, _ := a.do("POST", path+"/pause", `{"until":"2h"}`).want(200).json()["paused_until"].(string)
+	if end, err := time.Parse(time.RFC3339, text); err != nil || end.Before(before) {
+		t.Errorf("the pause of 2h ends at %q", text)
+	}
+	a.do("POST", path+"/pause", ``).want(200)
+	for body, status := range map[string]int{
+		`{"until":"2020-01-02T03:04:05Z"}`: 422, `{"until":"0s"}`: 422, `{"until":"later"}`: 400, `{"until":60}`: 422,
+		`{"until":null}`: 400, `{"why":""}`: 400, `{"reason":1}`: 400,
+	} {
+		if r := a.do("POST", path+"/pause", body); r.status != status {
+			t.Errorf("%s: %d %s", body, r.status, r.body)
+		}
+	}
+	a.do("POST", "/v1/topics/shop.offline/pause", ``).problem(409, "").code("topic_offline")
+	a.do("POST", "/v1/topics/shop.none/pause", ``).problem(404, "")
+	if got := a.do("POST", path+"/resume", ``).want(200).json(); got["state"] != "active" {
+		t.Errorf("%v", got)
+	}
+	a.do("POST", path+"/resume", `{"x":1}`).problem(400, "x")
+	a.do("POST", path+"/resume", `{}`).want(200)
 }
 
 // TestTopicsArePutTogether: all of them or none.

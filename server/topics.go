@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -39,8 +40,8 @@ func (s *Server) listTopics(c *call) error {
 	default:
 		return badField("state", "must be one of active, paused, offline, got %q", clip(string(state)))
 	}
-	views, next := []registry.Topic{}, ""
-	for name, t := range s.registry.Snapshot().Topics.From(max(prefix, c.query.Get("cursor"))) {
+	views, next, now := []topicView{}, "", s.registry.Snapshot()
+	for name, t := range now.Topics.From(max(prefix, c.query.Get("cursor"))) {
 		if !strings.HasPrefix(name, prefix) {
 			break
 		}
@@ -52,7 +53,7 @@ func (s *Server) listTopics(c *call) error {
 			next = name
 			break
 		}
-		views = append(views, t.Public())
+		views = append(views, viewOfTopic(t, now))
 	}
 	return s.answer(c, http.StatusOK, map[string]any{"topics": views, "next": next})
 }
@@ -61,7 +62,23 @@ func (s *Server) getTopic(c *call) error { return s.answerTopic(c, http.StatusOK
 
 func (s *Server) answerTopic(c *call, status int, t *registry.Topic) error {
 	c.Response().Header().Set("ETag", `"`+t.ETag()+`"`)
-	return s.answer(c, status, t.Public())
+	return s.answer(c, status, viewOfTopic(t, s.registry.Snapshot()))
+}
+
+// topicView is the JSON of a topic. While it is paused or offline, it says why and until when.
+type topicView struct {
+	registry.Topic
+	PauseReason string    `json:"pause_reason,omitzero"`
+	PausedUntil time.Time `json:"paused_until,omitzero"`
+}
+
+func viewOfTopic(t *registry.Topic, now *registry.Snapshot) topicView {
+	v := topicView{Topic: t.Public()}
+	if t.State != registry.TopicActive {
+		note := now.Notes.Get(t.Name)
+		v.PauseReason, v.PausedUntil = note.PauseReason, note.PausedUntil
+	}
+	return v
 }
 
 func (s *Server) putTopic(c *call) error {
@@ -143,6 +160,47 @@ func (s *Server) answerStored(c *call, status int, topic *registry.Topic) error 
 		topic = stored
 	}
 	return s.answerTopic(c, status, topic)
+}
+
+func (s *Server) pauseTopic(c *call) error {
+	var r struct {
+		Reason field[string]   `json:"reason"`
+		Until  field[pauseEnd] `json:"until"`
+	}
+	return s.withOptionalBody(c, &r, func() error {
+		p := registry.Pause{Reason: r.Reason.value}
+		if r.Until.given {
+			var err error
+			if p.Until, err = r.Until.value.after(s.opts.Now()); err != nil {
+				return err
+			}
+		}
+		if err := s.registry.PauseTopic(c.ctx(), c.actor(), c.topic.Name, p); err != nil {
+			return err
+		}
+		return s.answerStored(c, http.StatusOK, c.topic)
+	})
+}
+
+func (s *Server) resumeTopic(c *call) error {
+	return s.withOptionalBody(c, &struct{}{}, func() error {
+		if err := s.registry.ResumeTopic(c.ctx(), c.actor(), c.topic.Name); err != nil {
+			return err
+		}
+		return s.answerStored(c, http.StatusOK, c.topic)
+	})
+}
+
+// withOptionalBody decodes a small request, which may have no body, for h.
+func (s *Server) withOptionalBody(c *call, request any, h func() error) error {
+	return s.withBody(c, maxGroupBytes, func(body *buffer) error {
+		if len(body.b) > 0 {
+			if err := decode(body.b, request); err != nil {
+				return err
+			}
+		}
+		return h()
+	})
 }
 
 // conditions returns the conditions of an edit (RFC 9110): If-Match, and If-None-Match: *.

@@ -10,6 +10,7 @@ var (
 	ErrUnreleased  = database.ErrUnreleased
 
 	ErrNoTopic    = database.NewRefusal("no such topic")
+	ErrOffline    = database.NewRefusal("offline; its state must be active or paused")
 	ErrNoSchedule = database.NewRefusal("no such schedule")
 	ErrNoShard    = database.NewRefusal("no such shard")
 	ErrNoToken    = database.NewRefusal("no such token")
