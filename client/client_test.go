@@ -160,7 +160,8 @@ func TestRequests(t *testing.T) {
 				t.Errorf("deleted %d", n)
 			}
 			return err
-		}, seen{method: "DELETE", uri: "/v1/topics/t/dead", contentType: "application/json", body: `{"limit":3}`}},
+		}, seen{method: "POST", uri: "/v1/topics/t/dead/delete", contentType: "application/json",
+			body: `{"limit":3}`}},
 		"re-drive of a filter": {`{"count":1}`, func(c *Client) error {
 			_, err := c.RetryDead(ctx, "t", Selection{Limit: 3, DryRun: true, Filter: &DeadFilter{Status: 500,
 				Since: time.UnixMilli(0).UTC()}})

@@ -307,15 +307,15 @@ func (c *Client) Stats(ctx context.Context, topic string) (*Stats, error) {
 
 // RetryDead re-drives dead jobs, with attempts 0, and returns how many.
 func (c *Client) RetryDead(ctx context.Context, topic string, s Selection) (int, error) {
-	return c.dead(ctx, http.MethodPost, topicPath(topic)+"/dead/retry", s)
+	return c.dead(ctx, topicPath(topic)+"/dead/retry", s)
 }
 
 // DeleteDead deletes dead jobs, and returns how many.
 func (c *Client) DeleteDead(ctx context.Context, topic string, s Selection) (int, error) {
-	return c.dead(ctx, http.MethodDelete, topicPath(topic)+"/dead", s)
+	return c.dead(ctx, topicPath(topic)+"/dead/delete", s)
 }
 
-func (c *Client) dead(ctx context.Context, method, path string, s Selection) (int, error) {
+func (c *Client) dead(ctx context.Context, path string, s Selection) (int, error) {
 	body, err := encode(s)
 	if err != nil {
 		return 0, err
@@ -323,7 +323,7 @@ func (c *Client) dead(ctx context.Context, method, path string, s Selection) (in
 	var answer struct {
 		Count int `json:"count"`
 	}
-	err = c.do(ctx, request{method: method, path: path, body: body}, &answer)
+	err = c.do(ctx, request{method: http.MethodPost, path: path, body: body}, &answer)
 	return answer.Count, err
 }
 

@@ -38,7 +38,7 @@ func (s *Server) routes() {
 	e.POST(job+"/run", s.onJob(mayPush, s.writing(s.runJob)))
 	e.POST(job+"/resend", s.onJob(mayPush, s.writing(s.resendJob)))
 	e.POST(topic+"/dead/retry", s.onTopic(mayManage, s.writing(s.retryDead)))
-	e.DELETE(topic+"/dead", s.onTopic(mayManage, s.writing(s.deleteDead)))
+	e.POST(topic+"/dead/delete", s.onTopic(mayManage, s.writing(s.deleteDead)))
 	e.POST(topic+"/reserve", s.onTopic(mayConsume, s.reserveOf))
 	e.POST("/v1/reserve", s.onAnyTopic(mayConsume, s.reserveAny))
 	e.POST("/v1/leases", s.onAnyTopic(mayConsume, s.writing(s.endLeases)))
