@@ -110,7 +110,7 @@ type Job struct {
 	ScheduledFor *time.Time `json:"scheduled_for,omitempty"` // the same over retries, without the jitter
 	// of the push
 	Traceparent string `json:"traceparent,omitempty"`
-	// returned by Get, Change and Run; changes with every change of the job
+	// returned for one job, not in lists and batches; changes with every change of the job
 	ETag string `json:"-"`
 }
 

@@ -262,7 +262,7 @@ func TestDeadJobs(t *testing.T) {
 		{`{"ids":` + strings.ReplaceAll(string(many), "0", `"a"`) + `}`, "ids", 422},
 	} {
 		a.do("POST", dead+"/retry", tt.body).problem(tt.status, tt.field)
-		a.do("DELETE", dead, tt.body).problem(tt.status, tt.field)
+		a.do("POST", dead+"/delete", tt.body).problem(tt.status, tt.field)
 	}
 	if got := len(a.jobs.changes()); got != before {
 		t.Errorf("refused requests changed something")

@@ -13,6 +13,24 @@ import (
 
 const orders = "/v1/topics/shop.orders/jobs"
 
+// TestThePushHasTheETag of the job that it stored, or found.
+func TestThePushHasTheETag(t *testing.T) {
+	a := newAPI(t)
+	for _, r := range []reply{
+		a.do("POST", orders, `{"id":"x","body":1,"delay":"1h"}`).want(201), a.do("POST", orders, `{"id":"x","body":1}`).want(200),
+		a.do("PUT", orders+"/raw?delay=1h", `1`).want(201),
+	} {
+		path := orders + "/" + r.json()["id"].(string)
+		if etag := r.header.Get("ETag"); etag == "" || etag != a.do("GET", path, "").want(200).header.Get("ETag") {
+			t.Errorf("ETag %q of %s", etag, r.body)
+		}
+	}
+	etag := a.do("POST", orders, `{"body":1,"delay":"1h"}`).want(201)
+	path := orders + "/" + etag.json()["id"].(string)
+	a.do("PATCH", path, `{"delay":"2h"}`, "If-Match", etag.header.Get("ETag")).want(200)
+	a.do("PATCH", path, `{"delay":"3h"}`, "If-Match", etag.header.Get("ETag")).problem(412, "")
+}
+
 func TestPush(t *testing.T) {
 	a := newAPI(t)
 	r := a.do("POST", orders,
