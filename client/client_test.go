@@ -98,10 +98,11 @@ func TestRequests(t *testing.T) {
 		"raw push": {jobJSON, func(c *Client) error {
 			_, err := c.PushRaw(ctx, "t", RawPush{ID: "ä b", Body: []byte("\x00x"), ContentType: "text/plain",
 				DueAt:    due,
-				Priority: Low})
+				Priority: Low, Headers: map[string]string{"X-A": "1"}, Retry: []time.Duration{time.Second, time.Minute}})
 			return err
 		}, seen{
-			method: "PUT", uri: "/v1/topics/t/jobs/%C3%A4%20b?due_at=2026-01-02T02%3A04%3A05.679Z&priority=low",
+			method: "PUT", uri: "/v1/topics/t/jobs/%C3%A4%20b?due_at=2026-01-02T02%3A04%3A05.679Z&headers%5BX-A%5D=1&" +
+				"priority=low&retry=1s%2C1m0s",
 			contentType: "text/plain", body: "\x00x",
 		}},
 		"get of an id with a slash": {jobJSON, func(c *Client) error {

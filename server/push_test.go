@@ -222,6 +222,29 @@ func TestPushRaw(t *testing.T) {
 	a.do("PUT", orders+"/empty?on_duplicate=replace", "x").want(200)
 }
 
+// TestPushRawHeaders: an object and a list in the query.
+func TestPushRawHeaders(t *testing.T) {
+	a := newAPI(t)
+	r := a.do("PUT", orders+"/x?headers[X-Team]=shop&headers%5BX-No%5D=2&retry=10s,60,1h", `1`).want(201)
+	got := r.json()
+	if headers, _ := got["headers"].(map[string]any); headers["X-Team"] != "shop" || headers["X-No"] != "2" ||
+		fmt.Sprint(got["retry"]) != "[10s 1m0s 1h0m0s]" {
+		t.Errorf("%s", r.body)
+	}
+	for query, want := range map[string]struct {
+		status int
+		field  string
+	}{
+		"headers[]=x": {400, "headers"}, "headers[a%20b]=x": {400, "headers"}, "headers=x": {400, "headers"},
+		"headers[A=x": {400, "headers[A"}, "headers[Content-Length]=1": {400, "headers"}, "retry=": {400, "retry"},
+		"retry=soon": {400, "retry"}, "retry=1s,": {400, "retry"}, "retry=10000h": {422, "retry"},
+		"headers[A]=1&headers[A]=2": {400, "headers[NAME]"}, "retry=" + strings.Repeat("1,", 50) + "1": {422, "retry"},
+	} {
+		a.do("PUT", orders+"/y?"+query, `1`).problem(want.status, want.field)
+	}
+	a.do("GET", orders+"?state=dead&headers[A]=1", "").problem(400, "headers[NAME]")
+}
+
 func TestPushRawOptions(t *testing.T) {
 	a := newAPI(t)
 	for _, tt := range []struct {

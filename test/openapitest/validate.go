@@ -108,6 +108,7 @@ func Check(req *http.Request, sent []byte, resp *http.Response) error {
 // checkQuery refuses parameters that the description does not have, which openapi3filter ignores.
 func checkQuery(route *routers.Route, query url.Values) error {
 	for name := range query {
+		name, _, _ = strings.Cut(name, "[") // a member of an object
 		if route.Operation.Parameters.GetByInAndName("query", name) == nil {
 			return fmt.Errorf("the query parameter %s was accepted, but is not described", name)
 		}
