@@ -10,8 +10,8 @@ import (
 // Rights that routes need.
 const (
 	mayPush   = registry.RightPush   // push, change, run and delete single jobs
-	mayRead   = registry.RightRead   // read jobs, counts and shards
-	mayManage = registry.RightManage // read and change topics and alerts, re-drive and delete dead jobs in bulk
+	mayRead   = registry.RightRead   // read topics, jobs, counts and shards
+	mayManage = registry.RightManage // change topics, read and handle alerts, re-drive and delete dead jobs in bulk
 
 	mayConsume  = registry.RightConsume  // reserve jobs of pull topics and end their leases
 	maySchedule = registry.RightSchedule // change schedules
@@ -69,9 +69,9 @@ func (s *Server) routes() {
 	e.GET(task, s.onTask(s.getTask))
 	e.DELETE(task, s.onTask(s.cancelTask))
 
-	e.GET("/v1/topics", s.onAnyTopic(mayManage, s.listTopics, "limit", "cursor", "prefix", "state", "owner"))
+	e.GET("/v1/topics", s.onAnyTopic(mayRead, s.listTopics, "limit", "cursor", "prefix", "state", "owner"))
 	e.PUT("/v1/topics", s.onAnyTopic(mayManage, s.putTopics))
-	e.GET(topic, s.onTopic(mayManage, s.getTopic))
+	e.GET(topic, s.onTopic(mayRead, s.getTopic))
 	e.PUT(topic, s.authed(s.putTopic))
 	e.PATCH(topic, s.onTopic(mayManage, s.patchTopic))
 	e.POST(topic+"/pause", s.onTopic(mayManage, s.pauseTopic))

@@ -48,7 +48,7 @@ func TestTokenRights(t *testing.T) {
 		{"GET", "/v1/topics/shop.orders/stats", "", "read"}, {"DELETE", orders + "/x", "", "push"},
 		{"POST", "/v1/topics/shop.orders/dead/retry", `{"limit":1}`, "manage"},
 		{"POST", "/v1/topics/shop.orders/dead/delete", `{"limit":1}`, "manage"},
-		{"GET", "/v1/topics/shop.orders", "", "manage"},
+		{"GET", "/v1/topics/shop.orders", "", "read"},
 		{"PUT", "/v1/topics/shop.orders", `{"callback_url":"http://x/"}`, "manage"},
 		{"DELETE", "/v1/topics/shop.orders", "", "manage"},
 	}

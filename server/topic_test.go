@@ -278,7 +278,7 @@ func TestTopicsArePutTogether(t *testing.T) {
 
 func TestTopicsOfAToken(t *testing.T) {
 	a := newAPI(t)
-	token := a.registry.grant("bank", "bank.*", "manage")
+	token := a.registry.grant("bank", "bank.*", "read")
 	topics, _ := a.do("GET", "/v1/topics", "", "Authorization", "Bearer "+token).want(200).json()["topics"].([]any)
 	if len(topics) != 1 || topics[0].(map[string]any)["name"] != "bank.loans" {
 		t.Errorf("%v", topics)
@@ -286,6 +286,27 @@ func TestTopicsOfAToken(t *testing.T) {
 	all, _ := a.do("GET", "/v1/topics", "").want(200).json()["topics"].([]any)
 	if len(all) != 5 || all[0].(map[string]any)["name"] != "bank.loans" {
 		t.Errorf("%v", all)
+	}
+}
+
+// TestAReaderSeesNoSecrets: neither in headers nor in the query of the URL, and no hash of them.
+func TestAReaderSeesNoSecrets(t *testing.T) {
+	a := newAPI(t)
+	const path = "/v1/topics/shop.sealed"
+	a.do("PUT", path, `{"callback_url":"https://h/?key=hidden1","headers":{"Authorization":"hidden2","X-Team":"shop"},
+		"secrets":["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"]}`).want(201)
+	bearer := "Bearer " + a.registry.grant("reader", "shop.*", registry.RightRead)
+	for _, url := range []string{path, "/v1/topics"} {
+		r := a.do("GET", url, "", "Authorization", bearer).want(200)
+		if strings.Contains(r.body, "hidden") || strings.Contains(r.body, "whsec_") || r.header.Get("ETag") != "" ||
+			!strings.Contains(r.body, `"X-Team":"shop"`) || !strings.Contains(r.body, "https://h/?***") {
+			t.Errorf("%s: %v %s", url, r.header, r.body)
+		}
+	}
+	shown := a.do("GET", path, "", "Authorization", bearer).body
+	r := a.do("PATCH", path, shown).want(422)
+	if strings.Contains(r.body, "hidden") {
+		t.Error(r.body)
 	}
 }
 

@@ -46,14 +46,14 @@ func (s *Server) listTopics(c *call) error {
 			break
 		}
 		if state != "" && t.State != state || c.query.Has("owner") && t.Owner != owner ||
-			!c.token.Allows(mayManage, name) {
+			!c.token.Allows(mayRead, name) {
 			continue
 		}
 		if len(views) == limit {
 			next = name
 			break
 		}
-		views = append(views, viewOfTopic(t, now))
+		views = append(views, c.viewOfTopic(t, now))
 	}
 	return s.answer(c, http.StatusOK, map[string]any{"topics": views, "next": next})
 }
@@ -61,8 +61,10 @@ func (s *Server) listTopics(c *call) error {
 func (s *Server) getTopic(c *call) error { return s.answerTopic(c, http.StatusOK, c.topic) }
 
 func (s *Server) answerTopic(c *call, status int, t *registry.Topic) error {
-	c.Response().Header().Set("ETag", `"`+t.ETag()+`"`)
-	return s.answer(c, status, viewOfTopic(t, s.registry.Snapshot()))
+	if c.token.Allows(mayManage, t.Name) {
+		setETag(c, t.ETag()) // a hash of secrets, too: who may not see them could try them
+	}
+	return s.answer(c, status, c.viewOfTopic(t, s.registry.Snapshot()))
 }
 
 // topicView is the JSON of a topic. While it is paused or offline, it says why and until when.
@@ -72,7 +74,11 @@ type topicView struct {
 	PausedUntil time.Time `json:"paused_until,omitzero"`
 }
 
-func viewOfTopic(t *registry.Topic, now *registry.Snapshot) topicView {
+// viewOfTopic masks the secrets in the headers and the URL unless the token may change them.
+func (c *call) viewOfTopic(t *registry.Topic, now *registry.Snapshot) topicView {
+	if !c.token.Allows(mayManage, t.Name) {
+		t = t.Masked()
+	}
 	v := topicView{Topic: t.Public()}
 	if t.State != registry.TopicActive {
 		note := now.Notes.Get(t.Name)
