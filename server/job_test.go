@@ -78,7 +78,7 @@ func TestGetJobSaysWhyItWaits(t *testing.T) {
 func TestJobSituations(t *testing.T) {
 	a := newAPI(t)
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	for state, want := range map[store.State]string{store.Delayed: "next_attempt_at", store.Running: "lease_until",
+	for state, want := range map[store.State]string{store.Delayed: "next_attempt_at", store.Running: "leased_until",
 		store.Dead: "dead_at"} {
 		a.jobs.jobs["shop.orders/x"] = &store.Job{
 			Topic: "shop.orders", ID: "x", State: state, CreatedAt: at, DueAt: at, NextAt: at.Add(time.Minute),
@@ -86,7 +86,7 @@ func TestJobSituations(t *testing.T) {
 			DeadAt:     at, Attempts: 1,
 		}
 		job := a.do("GET", orders+"/x", "").want(200).json()
-		for _, name := range []string{"next_attempt_at", "lease_until", "dead_at"} {
+		for _, name := range []string{"next_attempt_at", "leased_until", "dead_at"} {
 			if (job[name] != nil) != (name == want) {
 				t.Errorf("%s: %s is %v", state, name, job[name])
 			}

@@ -191,7 +191,7 @@ func (h *Handler) createToken(c echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, err.Error())
 	}
 	form := tokenForm{strings.TrimSpace(c.FormValue("name")), params["rights"], c.FormValue("topics"),
-		strings.TrimSpace(c.FormValue("expires"))}
+		strings.TrimSpace(c.FormValue("expires_at"))}
 	expires, err := registry.ParseExpiry(form.Expires, h.Now())
 	var secret string
 	var t *registry.Token
