@@ -117,6 +117,9 @@ func (f *fakeRegistry) PauseTopic(_ context.Context, actor, topic string, p regi
 	if f.Snapshot().Topics.Get(topic).State == registry.TopicOffline {
 		return fmt.Errorf("topic %s: %w", topic, registry.ErrOffline)
 	}
+	if err := registry.ValidReason(p.Reason); err != nil {
+		return err
+	}
 	return f.setState(actor, topic, registry.TopicPaused,
 		registry.TopicNote{PauseReason: p.Reason, PausedUntil: p.Until})
 }
