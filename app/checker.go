@@ -48,6 +48,7 @@ func (p *parts) newChecker() (role, error) {
 		{"shard checks", c.Run},
 		{"samples", p.newSampler(c).Run},
 		{"secret rotation", p.endRotations},
+		{"pauses", p.endPauses},
 		{"report of listeners", p.reportListeners},
 		{"jobs due", p.newDue(leads).Run},
 		{"draining", p.newDrainer().run},
@@ -223,6 +224,19 @@ func shardReadings(c *checker.Checker) []history.ShardReading {
 
 // rotationsEvery is how late an old secret may be dropped.
 const rotationsEvery = 30 * time.Second
+
+// endPauses resumes topics when their pause ends.
+func (p *parts) endPauses(ctx context.Context) error {
+	for pause.For(ctx, time.Second) {
+		if !p.registry.Up() {
+			continue
+		}
+		if err := p.registry.EndPauses(ctx, time.Now()); err != nil && ctx.Err() == nil {
+			p.log.Warn("cannot end a pause; retrying", "error", err)
+		}
+	}
+	return nil
+}
 
 // endRotations drops old signing secrets when their overlap ends.
 func (p *parts) endRotations(ctx context.Context) error {

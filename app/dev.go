@@ -45,7 +45,16 @@ func (p *parts) newDev(l net.Listener) (role, error) {
 	var schedules *recurring.Driven
 	p.dev = devclock.New(devclock.Options{
 		Clock: p.clock, Bucket: bucket,
-		Schedules: func(ctx context.Context) (time.Time, error) { return schedules.Step(ctx) },
+		Schedules: func(ctx context.Context) (time.Time, error) {
+			if err := p.registry.EndPauses(ctx, p.clock.Now()); err != nil {
+				return time.Time{}, err
+			}
+			next, err := schedules.Step(ctx)
+			if end := p.registry.Snapshot().NextPauseEnd(); next.IsZero() || !end.IsZero() && end.Before(next) {
+				next = end
+			}
+			return next, err
+		},
 		Call: func(ctx context.Context, j *store.Job, now time.Time) devclock.Result {
 			return d.CallOne(ctx, observe.Bucket{Bucket: bucket()}, j, now)
 		},

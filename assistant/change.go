@@ -43,13 +43,15 @@ func (t *tools) addChanges(s *mcp.Server) {
 		Name: "pause_topic", Annotations: changes(false),
 		Description: "Pauses a topic: it accepts jobs, but none is called until it is resumed.",
 	}, func(ctx context.Context, in pauseIn) (*doneOut, error) {
-		return done("paused", t.api.PauseTopic(ctx, in.Topic, in.Reason))
+		_, err := t.api.PauseTopic(ctx, in.Topic, in.Reason, time.Time{})
+		return done("paused", err)
 	})
 	addTool(t, s, &mcp.Tool{
 		Name: "resume_topic", Annotations: changes(false),
 		Description: "Resumes a paused or offline topic: its jobs are called again.",
 	}, func(ctx context.Context, in topicIn) (*doneOut, error) {
-		return done("active", t.api.SetTopicState(ctx, in.Topic, "active"))
+		_, err := t.api.ResumeTopic(ctx, in.Topic)
+		return done("active", err)
 	})
 	addTool(t, s, &mcp.Tool{
 		Name: "ack_alert", Annotations: changes(false),

@@ -98,10 +98,11 @@ func TestRequests(t *testing.T) {
 		"raw push": {jobJSON, func(c *Client) error {
 			_, err := c.PushRaw(ctx, "t", RawPush{ID: "ä b", Body: []byte("\x00x"), ContentType: "text/plain",
 				DueAt:    due,
-				Priority: Low})
+				Priority: Low, Headers: map[string]string{"X-A": "1"}, Retry: []time.Duration{time.Second, time.Minute}})
 			return err
 		}, seen{
-			method: "PUT", uri: "/v1/topics/t/jobs/%C3%A4%20b?due_at=2026-01-02T02%3A04%3A05.679Z&priority=low",
+			method: "PUT", uri: "/v1/topics/t/jobs/%C3%A4%20b?due_at=2026-01-02T02%3A04%3A05.679Z&headers%5BX-A%5D=1&" +
+				"priority=low&retry=1s%2C1m0s",
 			contentType: "text/plain", body: "\x00x",
 		}},
 		"get of an id with a slash": {jobJSON, func(c *Client) error {
@@ -160,7 +161,8 @@ func TestRequests(t *testing.T) {
 				t.Errorf("deleted %d", n)
 			}
 			return err
-		}, seen{method: "DELETE", uri: "/v1/topics/t/dead", contentType: "application/json", body: `{"limit":3}`}},
+		}, seen{method: "POST", uri: "/v1/topics/t/dead/delete", contentType: "application/json",
+			body: `{"limit":3}`}},
 		"re-drive of a filter": {`{"count":1}`, func(c *Client) error {
 			_, err := c.RetryDead(ctx, "t", Selection{Limit: 3, DryRun: true, Filter: &DeadFilter{Status: 500,
 				Since: time.UnixMilli(0).UTC()}})

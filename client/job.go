@@ -35,7 +35,7 @@ type Job struct {
 	MaxAttempts   int        `json:"max_attempts,omitempty"`    // when the push set it; 0: the topic's
 	TTR           Duration   `json:"ttr,omitempty"`             // when the push set it; 0: the topic's
 	NextAttemptAt *time.Time `json:"next_attempt_at,omitempty"` // of a delayed job that waits for its retry
-	LeaseUntil    *time.Time `json:"lease_until,omitempty"`     // of a running job
+	LeasedUntil   *time.Time `json:"leased_until,omitempty"`    // of a running job
 	DeadAt        *time.Time `json:"dead_at,omitempty"`         // of a dead job
 	DeadReason    string     `json:"dead_reason,omitempty"`     // of a dead job
 	FinishedAt    *time.Time `json:"finished_at,omitempty"`     // of a finished job
@@ -64,7 +64,7 @@ type Job struct {
 	ScheduledFor *time.Time `json:"scheduled_for,omitempty"` // the same over retries, without the jitter
 	// of the push
 	Traceparent string `json:"traceparent,omitempty"`
-	// returned by Get, Change and Run; changes with every change of the job
+	// returned for one job, not in lists and batches; changes with every change of the job
 	ETag string `json:"-"`
 }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 )
 
@@ -93,6 +94,8 @@ type RawPush struct {
 	Traceparent string // as in Push
 	Key         string
 	URL         string
+	Headers     map[string]string
+	Retry       []time.Duration
 
 	Wait            time.Duration // as in Push
 	DeleteOnTimeout bool
@@ -118,11 +121,20 @@ func (p RawPush) query() url.Values {
 		Delay: p.Delay, DueAt: p.DueAt, DueLocal: p.DueLocal, TTR: p.TTR, Wait: p.Wait,
 		DeleteOnTimeout: p.DeleteOnTimeout,
 	}.wire()
-	return queryOf(map[string]string{
+	var retry []string
+	for _, d := range p.Retry {
+		retry = append(retry, d.String())
+	}
+	query := queryOf(map[string]string{
 		"delay": w.Delay, "due_at": w.DueAt, "ttr": w.TTR, "max_attempts": unlessZero(p.MaxAttempts),
 		"priority": p.Priority, "on_duplicate": p.OnDuplicate, "group": p.Group, "key": p.Key,
 		"url": p.URL, "time_zone": p.TimeZone, "wait": w.Wait, "on_timeout": w.OnTimeout,
+		"retry": strings.Join(retry, ","),
 	})
+	for name, value := range p.Headers {
+		query.Set("headers["+name+"]", value)
+	}
+	return query
 }
 
 // PushBatch stores up to 1,000 jobs, of any topics, and returns a result for each, in order. A refused job does not

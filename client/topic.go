@@ -78,6 +78,9 @@ type Topic struct {
 	State     string     `json:"state,omitempty"` // active, paused or offline
 	CreatedAt *time.Time `json:"created_at,omitempty"`
 	UpdatedAt *time.Time `json:"updated_at,omitempty"`
+	// why and until when it is paused; nil: until it is resumed
+	PauseReason string     `json:"pause_reason,omitempty"`
+	PausedUntil *time.Time `json:"paused_until,omitempty"`
 	// ETag identifies the state that Topic returned. PutTopic and DeleteTopicIf refuse to change any other: ErrChanged.
 	ETag string `json:"-"`
 }
@@ -186,7 +189,7 @@ func (c *Client) Topic(ctx context.Context, name string) (*Topic, error) {
 // that state. Errors: ErrInvalid, ErrChanged, ErrUnavailable (the registry's database is unreachable).
 func (c *Client) PutTopic(ctx context.Context, t Topic) (saved *Topic, created bool, err error) {
 	name := t.Name
-	t.Name, t.CreatedAt, t.UpdatedAt = "", nil, nil
+	t.Name, t.CreatedAt, t.UpdatedAt, t.PauseReason, t.PausedUntil = "", nil, nil, "", nil
 	body, err := encode(t)
 	if err != nil {
 		return nil, false, err
@@ -216,33 +219,43 @@ func (c *Client) putTopic(
 	return &t, status == http.StatusCreated, nil
 }
 
-// SetTopicState pauses, resumes or takes offline a topic, and leaves its other fields as they are. ErrChanged: somebody
-// else has changed it at the same time.
-func (c *Client) SetTopicState(ctx context.Context, name, state string) error {
-	return c.setTopicState(ctx, name, state, "")
-}
-
-// PauseTopic pauses a topic, as SetTopicState does, with a reason for others on call; empty: no reason.
-func (c *Client) PauseTopic(ctx context.Context, name, reason string) error {
-	return c.setTopicState(ctx, name, "paused", reason)
-}
-
-func (c *Client) setTopicState(ctx context.Context, name, state, reason string) error {
-	var etag string
-	var fields map[string]any // also those that this client does not know
-	r := request{method: http.MethodGet, path: topicPath(name), repeatable: true, etag: &etag}
-	if err := c.do(ctx, r, &fields); err != nil {
-		return err
+// PatchTopic changes the fields of a topic that a JSON merge patch (RFC 7396) has; null resets a field to its default.
+// With an ETag it changes only that state. Errors: ErrNotFound, ErrInvalid, ErrChanged, ErrUnavailable.
+func (c *Client) PatchTopic(ctx context.Context, name string, patch json.RawMessage, etag string) (*Topic, error) {
+	var t Topic
+	r := request{
+		method: http.MethodPatch, path: topicPath(name), body: patch, contentType: "application/merge-patch+json",
+		repeatable: etag == "", match: etag, etag: &t.ETag,
 	}
-	fields["state"] = state
-	body, err := encode(fields)
+	if err := c.do(ctx, r, &t); err != nil {
+		return nil, err
+	}
+	return &t, nil
+}
+
+// SetTopicState pauses, resumes or takes offline a topic, and leaves its other fields as they are.
+func (c *Client) SetTopicState(ctx context.Context, name, state string) error {
+	patch, err := encode(map[string]string{"state": state})
 	if err != nil {
 		return err
 	}
-	return c.do(ctx, request{
-		method: http.MethodPut, path: topicPath(name), body: body, match: etag,
-		query: queryOf(map[string]string{"reason": reason}),
-	}, nil)
+	_, err = c.PatchTopic(ctx, name, patch, "")
+	return err
+}
+
+// PauseTopic pauses a topic, with a reason for others on call (empty: none), until a time or (zero) until it is
+// resumed. Again, it changes why and until when. ErrConflict: the topic is offline.
+func (c *Client) PauseTopic(ctx context.Context, name, reason string, until time.Time) (*Topic, error) {
+	ask := struct {
+		Reason string `json:"reason,omitempty"`
+		Until  string `json:"until,omitempty"`
+	}{reason, formatInstant(until)}
+	return post[Topic](ctx, c, topicPath(name)+"/pause", ask)
+}
+
+// ResumeTopic makes a paused or offline topic active.
+func (c *Client) ResumeTopic(ctx context.Context, name string) (*Topic, error) {
+	return post[Topic](ctx, c, topicPath(name)+"/resume", struct{}{})
 }
 
 // DeleteTopic removes a topic. ErrConflict: it still has jobs or schedules. ErrNotFound: it does not exist.
@@ -294,15 +307,15 @@ func (c *Client) Stats(ctx context.Context, topic string) (*Stats, error) {
 
 // RetryDead re-drives dead jobs, with attempts 0, and returns how many.
 func (c *Client) RetryDead(ctx context.Context, topic string, s Selection) (int, error) {
-	return c.dead(ctx, http.MethodPost, topicPath(topic)+"/dead/retry", s)
+	return c.dead(ctx, topicPath(topic)+"/dead/retry", s)
 }
 
 // DeleteDead deletes dead jobs, and returns how many.
 func (c *Client) DeleteDead(ctx context.Context, topic string, s Selection) (int, error) {
-	return c.dead(ctx, http.MethodDelete, topicPath(topic)+"/dead", s)
+	return c.dead(ctx, topicPath(topic)+"/dead/delete", s)
 }
 
-func (c *Client) dead(ctx context.Context, method, path string, s Selection) (int, error) {
+func (c *Client) dead(ctx context.Context, path string, s Selection) (int, error) {
 	body, err := encode(s)
 	if err != nil {
 		return 0, err
@@ -310,7 +323,7 @@ func (c *Client) dead(ctx context.Context, method, path string, s Selection) (in
 	var answer struct {
 		Count int `json:"count"`
 	}
-	err = c.do(ctx, request{method: method, path: path, body: body}, &answer)
+	err = c.do(ctx, request{method: http.MethodPost, path: path, body: body}, &answer)
 	return answer.Count, err
 }
 

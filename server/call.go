@@ -149,6 +149,9 @@ func (c *call) readQuery(known ...string) error {
 		return &Problem{Status: http.StatusBadRequest, Detail: "malformed query: " + clip(err.Error())}
 	}
 	for name, texts := range values {
+		if _, header := memberOf("headers", name); header {
+			name = "headers[NAME]"
+		}
 		if !slices.Contains(known, name) {
 			return unknownParameter(name, known)
 		}

@@ -97,7 +97,7 @@ func (f *fakeJobs) push(p store.Push) store.Result {
 	job := &store.Job{
 		Topic: p.Topic, ID: p.ID, State: store.Delayed, Body: p.Body, ContentType: p.ContentType, Priority: p.Priority,
 		TTR: p.TTR, MaxAttempts: p.MaxAttempts, CreatedAt: now, DueAt: due, NextAt: due, Group: p.Group,
-		URL: p.URL,
+		URL: p.URL, ETag: "e", Headers: p.Headers, Retry: p.Retry,
 	}
 	if !due.After(now) {
 		job.State, job.NextAt = store.Ready, time.Time{}

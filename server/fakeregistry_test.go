@@ -25,6 +25,8 @@ type fakeRegistry struct {
 	actor    string
 	uses     []string // of tokens, as they were stored
 	reasons  []string // of pauses: ACTOR: TOPIC: REASON
+
+	meanwhile func() // called before topics are put: another process is faster
 }
 
 func (f *fakeRegistry) Snapshot() *registry.Snapshot {
@@ -38,7 +40,7 @@ func (f *fakeRegistry) edit(change func(*registry.Snapshot)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	next := &registry.Snapshot{Topics: f.snapshot.Topics, Tokens: map[string]*registry.Token{},
-		Shards: f.snapshot.Shards, Schedules: f.snapshot.Schedules}
+		Shards: f.snapshot.Shards, Schedules: f.snapshot.Schedules, Notes: f.snapshot.Notes}
 	maps.Copy(next.Tokens, f.snapshot.Tokens)
 	change(next)
 	f.snapshot = next
@@ -51,6 +53,9 @@ func (f *fakeRegistry) PutTopics(
 		return nil, f.fail
 	}
 	f.actor = actor
+	if f.meanwhile != nil {
+		f.meanwhile()
+	}
 	var done []registry.Done
 	for _, topic := range topics {
 		old := f.Snapshot().Topics.Get(topic.Name)
@@ -105,6 +110,31 @@ func (f *fakeRegistry) SetPauseReason(_ context.Context, actor, topic, reason st
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.reasons = append(f.reasons, actor+": "+topic+": "+reason)
+	return f.fail
+}
+
+func (f *fakeRegistry) PauseTopic(_ context.Context, actor, topic string, p registry.Pause) error {
+	if f.Snapshot().Topics.Get(topic).State == registry.TopicOffline {
+		return fmt.Errorf("topic %s: %w", topic, registry.ErrOffline)
+	}
+	if err := registry.ValidReason(p.Reason); err != nil {
+		return err
+	}
+	return f.setState(actor, topic, registry.TopicPaused,
+		registry.TopicNote{PauseReason: p.Reason, PausedUntil: p.Until})
+}
+
+func (f *fakeRegistry) ResumeTopic(_ context.Context, actor, topic string) error {
+	return f.setState(actor, topic, registry.TopicActive, registry.TopicNote{})
+}
+
+func (f *fakeRegistry) setState(actor, topic string, state registry.TopicState, note registry.TopicNote) error {
+	f.actor = actor
+	f.edit(func(s *registry.Snapshot) {
+		next := *s.Topics.Get(topic)
+		next.State = state
+		s.Topics, s.Notes = s.Topics.With(topic, &next), s.Notes.With(topic, note)
+	})
 	return f.fail
 }
 

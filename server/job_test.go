@@ -78,7 +78,7 @@ func TestGetJobSaysWhyItWaits(t *testing.T) {
 func TestJobSituations(t *testing.T) {
 	a := newAPI(t)
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	for state, want := range map[store.State]string{store.Delayed: "next_attempt_at", store.Running: "lease_until",
+	for state, want := range map[store.State]string{store.Delayed: "next_attempt_at", store.Running: "leased_until",
 		store.Dead: "dead_at"} {
 		a.jobs.jobs["shop.orders/x"] = &store.Job{
 			Topic: "shop.orders", ID: "x", State: state, CreatedAt: at, DueAt: at, NextAt: at.Add(time.Minute),
@@ -86,7 +86,7 @@ func TestJobSituations(t *testing.T) {
 			DeadAt:     at, Attempts: 1,
 		}
 		job := a.do("GET", orders+"/x", "").want(200).json()
-		for _, name := range []string{"next_attempt_at", "lease_until", "dead_at"} {
+		for _, name := range []string{"next_attempt_at", "leased_until", "dead_at"} {
 			if (job[name] != nil) != (name == want) {
 				t.Errorf("%s: %s is %v", state, name, job[name])
 			}
@@ -234,14 +234,13 @@ func TestDeadJobs(t *testing.T) {
 		a.jobs.jobs["shop.orders/"+id] = &store.Job{Topic: "shop.orders", ID: id, State: store.Dead}
 	}
 	const dead = "/v1/topics/shop.orders/dead"
-	for _, tt := range []struct{ method, path, body, want string }{
-		{"POST", dead + "/retry", `{"ids":["d0","d1","none"]}`, `{"count":2}`},
-		{"POST", dead + "/retry", `{"limit":1}`, `{"count":1}`},
-		{"DELETE", dead, `{"ids":["d0","d4"]}`, `{"count":1}`}, {"DELETE", dead, `{"limit":100}`, `{"count":2}`},
-		{"DELETE", dead, `{"limit":1}`, `{"count":0}`},
+	for _, tt := range []struct{ path, body, want string }{
+		{"/retry", `{"ids":["d0","d1","none"]}`, `{"count":2}`}, {"/retry", `{"limit":1}`, `{"count":1}`},
+		{"/delete", `{"ids":["d0","d4"]}`, `{"count":1}`}, {"/delete", `{"limit":100}`, `{"count":2}`},
+		{"/delete", `{"limit":1}`, `{"count":0}`},
 	} {
-		if r := a.do(tt.method, tt.path, tt.body).want(200); r.body != tt.want {
-			t.Errorf("%s %s: %s, want %s", tt.method, tt.body, r.body, tt.want)
+		if r := a.do("POST", dead+tt.path, tt.body).want(200); r.body != tt.want {
+			t.Errorf("%s %s: %s, want %s", tt.path, tt.body, r.body, tt.want)
 		}
 	}
 	before := len(a.jobs.changes())
@@ -263,7 +262,7 @@ func TestDeadJobs(t *testing.T) {
 		{`{"ids":` + strings.ReplaceAll(string(many), "0", `"a"`) + `}`, "ids", 422},
 	} {
 		a.do("POST", dead+"/retry", tt.body).problem(tt.status, tt.field)
-		a.do("DELETE", dead, tt.body).problem(tt.status, tt.field)
+		a.do("POST", dead+"/delete", tt.body).problem(tt.status, tt.field)
 	}
 	if got := len(a.jobs.changes()); got != before {
 		t.Errorf("refused requests changed something")
@@ -328,7 +327,7 @@ func TestDeadJobsOfAFilter(t *testing.T) {
 		{`{"limit":1,"filter":{"topic":"x"}}`, "filter", 400}, {`{"ids":["a"],"filter":{}}`, "filter", 400},
 		{`{"filter":{"status":500}}`, "ids", 400}, {`{"ids":["a"],"dry_run":true}`, "filter", 400},
 	} {
-		a.do("DELETE", topic+"/dead", tt.body).problem(tt.status, tt.field)
+		a.do("POST", topic+"/dead/delete", tt.body).problem(tt.status, tt.field)
 	}
 	for _, query := range []string{"state=ready&status=500", "state=dead&status=five", "state=dead&since=then",
 		"state=dead&prefix="} {

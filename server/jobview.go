@@ -34,7 +34,7 @@ type jobView struct {
 
 	// Fields that depend on its state.
 	NextAttemptAt time.Time `json:"next_attempt_at,omitzero"`
-	LeaseUntil    time.Time `json:"lease_until,omitzero"`
+	LeasedUntil   time.Time `json:"leased_until,omitzero"`
 	DeadReason    string    `json:"dead_reason,omitzero"`
 	DeadAt        time.Time `json:"dead_at,omitzero"`
 	FinishedAt    time.Time `json:"finished_at,omitzero"`
@@ -58,7 +58,7 @@ func viewOfJob(j *store.Job) *jobView {
 	case j.State == store.Delayed && !j.NextAt.Equal(j.DueAt):
 		v.NextAttemptAt = j.NextAt
 	case j.State == store.Running:
-		v.LeaseUntil = j.LeaseUntil
+		v.LeasedUntil = j.LeaseUntil
 	case j.State == store.Dead:
 		v.DeadReason, v.DeadAt = j.DeadReason, j.DeadAt
 	case j.State == store.Finished:

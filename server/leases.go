@@ -128,11 +128,11 @@ func (r *endRequest) end(request []byte, as leaseVerb) (e store.End, err error) 
 
 // endedView is the result of one member of a batch.
 type endedView struct {
-	Lease       string       `json:"lease"`
-	State       store.State  `json:"state,omitzero"` // done if the job is removed
-	LeasedUntil time.Time    `json:"leased_until,omitzero"`
-	NextAt      time.Time    `json:"next_at,omitzero"` // when a delayed job becomes ready
-	Error       *problemView `json:"error,omitzero"`
+	Lease         string       `json:"lease"`
+	State         store.State  `json:"state,omitzero"` // done if the job is removed
+	LeasedUntil   time.Time    `json:"leased_until,omitzero"`
+	NextAttemptAt time.Time    `json:"next_attempt_at,omitzero"` // when a delayed job becomes ready
+	Error         *problemView `json:"error,omitzero"`
 }
 
 // endLeases ends many leases. Each has its own result, in the order of the request.
@@ -176,7 +176,7 @@ func (v *endedView) set(d *store.Ended) {
 	case store.Running:
 		v.LeasedUntil = d.At
 	case store.Delayed:
-		v.NextAt = d.At
+		v.NextAttemptAt = d.At
 	}
 }
 

@@ -166,7 +166,7 @@ func storeProblem(err error) *Problem {
 		p.Status, p.Code = http.StatusNotFound, codeTokenNotFound
 	case errors.Is(err, registry.ErrNoSchedule):
 		p.Status, p.Code = http.StatusNotFound, codeScheduleNotFound
-	case errors.Is(err, recurring.ErrTopicOffline):
+	case errors.Is(err, recurring.ErrTopicOffline), errors.Is(err, registry.ErrOffline):
 		p.Status, p.Code = http.StatusConflict, codeTopicOffline
 	case errors.Is(err, store.ErrMoved):
 		p.Status, p.RetryAfter = http.StatusServiceUnavailable, time.Second

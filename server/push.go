@@ -99,6 +99,7 @@ func (s *Server) store(c *call, r *pushRequest, p *store.Push, body *buffer) err
 		status = http.StatusCreated
 		c.Response().Header()[echo.HeaderLocation] = []string{jobPath(p.Topic, result.Job.ID)}
 	}
+	setETag(c, result.Job.ETag)
 	return s.answer(c, status, viewOfPushed(&result))
 }
 

@@ -13,6 +13,24 @@ import (
 
 const orders = "/v1/topics/shop.orders/jobs"
 
+// TestThePushHasTheETag of the job that it stored, or found.
+func TestThePushHasTheETag(t *testing.T) {
+	a := newAPI(t)
+	for _, r := range []reply{
+		a.do("POST", orders, `{"id":"x","body":1,"delay":"1h"}`).want(201), a.do("POST", orders, `{"id":"x","body":1}`).want(200),
+		a.do("PUT", orders+"/raw?delay=1h", `1`).want(201),
+	} {
+		path := orders + "/" + r.json()["id"].(string)
+		if etag := r.header.Get("ETag"); etag == "" || etag != a.do("GET", path, "").want(200).header.Get("ETag") {
+			t.Errorf("ETag %q of %s", etag, r.body)
+		}
+	}
+	etag := a.do("POST", orders, `{"body":1,"delay":"1h"}`).want(201)
+	path := orders + "/" + etag.json()["id"].(string)
+	a.do("PATCH", path, `{"delay":"2h"}`, "If-Match", etag.header.Get("ETag")).want(200)
+	a.do("PATCH", path, `{"delay":"3h"}`, "If-Match", etag.header.Get("ETag")).problem(412, "")
+}
+
 func TestPush(t *testing.T) {
 	a := newAPI(t)
 	r := a.do("POST", orders,
@@ -202,6 +220,29 @@ func TestPushRaw(t *testing.T) {
 	a.do("PUT", orders+"/empty", "x").want(200)
 	a.do("PUT", orders+"/empty?on_duplicate=error", "x").problem(409, "id")
 	a.do("PUT", orders+"/empty?on_duplicate=replace", "x").want(200)
+}
+
+// TestPushRawHeaders: an object and a list in the query.
+func TestPushRawHeaders(t *testing.T) {
+	a := newAPI(t)
+	r := a.do("PUT", orders+"/x?headers[X-Team]=shop&headers%5BX-No%5D=2&retry=10s,60,1h", `1`).want(201)
+	got := r.json()
+	if headers, _ := got["headers"].(map[string]any); headers["X-Team"] != "shop" || headers["X-No"] != "2" ||
+		fmt.Sprint(got["retry"]) != "[10s 1m0s 1h0m0s]" {
+		t.Errorf("%s", r.body)
+	}
+	for query, want := range map[string]struct {
+		status int
+		field  string
+	}{
+		"headers[]=x": {400, "headers"}, "headers[a%20b]=x": {400, "headers"}, "headers=x": {400, "headers"},
+		"headers[A=x": {400, "headers[A"}, "headers[Content-Length]=1": {400, "headers"}, "retry=": {400, "retry"},
+		"retry=soon": {400, "retry"}, "retry=1s,": {400, "retry"}, "retry=10000h": {422, "retry"},
+		"headers[A]=1&headers[A]=2": {400, "headers[NAME]"}, "retry=" + strings.Repeat("1,", 50) + "1": {422, "retry"},
+	} {
+		a.do("PUT", orders+"/y?"+query, `1`).problem(want.status, want.field)
+	}
+	a.do("GET", orders+"?state=dead&headers[A]=1", "").problem(400, "headers[NAME]")
 }
 
 func TestPushRawOptions(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 
 // rawOptions are the query parameters of a raw push.
 var rawOptions = []string{"delay", "due_at", "time_zone", "priority", "ttr", "max_attempts", "on_duplicate", "ttl",
-	"expires_at", "group", "key", "url", "wait", "on_timeout"}
+	"expires_at", "headers[NAME]", "retry", "group", "key", "url", "wait", "on_timeout"}
 
 func (s *Server) pushRaw(c *call) error {
 	if err := c.readID(); err != nil {
@@ -43,9 +43,17 @@ func (r *pushRequest) options(query url.Values) error {
 	if len(query) == 0 {
 		return nil
 	}
-	options := map[string]jsontext.Value{}
+	options, headers := map[string]any{}, map[string]string{}
 	for name, texts := range query {
+		if header, is := memberOf("headers", name); is {
+			headers[header] = texts[0]
+			options["headers"] = headers
+			continue
+		}
 		option, err := optionValue(name, texts[0])
+		if name == "retry" {
+			option, err = listValue(texts[0])
+		}
 		if err != nil {
 			return badField(name, "not valid UTF-8")
 		}
@@ -56,6 +64,28 @@ func (r *pushRequest) options(query url.Values) error {
 		return err
 	}
 	return decode(data, r)
+}
+
+// memberOf returns NAME of a parameter object[NAME].
+func memberOf(object, parameter string) (name string, is bool) {
+	name, is = strings.CutPrefix(parameter, object+"[")
+	if !is {
+		return "", false
+	}
+	return strings.CutSuffix(name, "]")
+}
+
+// listValue reads values that are separated by commas.
+func listValue(text string) (jsontext.Value, error) {
+	list := []jsontext.Value{}
+	for item := range strings.SplitSeq(text, ",") {
+		v, err := optionValue("", strings.TrimSpace(item))
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, v)
+	}
+	return json.Marshal(list)
 }
 
 func optionValue(name, text string) (jsontext.Value, error) {

@@ -10,8 +10,8 @@ import (
 // Rights that routes need.
 const (
 	mayPush   = registry.RightPush   // push, change, run and delete single jobs
-	mayRead   = registry.RightRead   // read jobs, counts and shards
-	mayManage = registry.RightManage // read and change topics and alerts, re-drive and delete dead jobs in bulk
+	mayRead   = registry.RightRead   // read topics, jobs, counts and shards
+	mayManage = registry.RightManage // change topics, read and handle alerts, re-drive and delete dead jobs in bulk
 
 	mayConsume  = registry.RightConsume  // reserve jobs of pull topics and end their leases
 	maySchedule = registry.RightSchedule // change schedules
@@ -38,7 +38,7 @@ func (s *Server) routes() {
 	e.POST(job+"/run", s.onJob(mayPush, s.writing(s.runJob)))
 	e.POST(job+"/resend", s.onJob(mayPush, s.writing(s.resendJob)))
 	e.POST(topic+"/dead/retry", s.onTopic(mayManage, s.writing(s.retryDead)))
-	e.DELETE(topic+"/dead", s.onTopic(mayManage, s.writing(s.deleteDead)))
+	e.POST(topic+"/dead/delete", s.onTopic(mayManage, s.writing(s.deleteDead)))
 	e.POST(topic+"/reserve", s.onTopic(mayConsume, s.reserveOf))
 	e.POST("/v1/reserve", s.onAnyTopic(mayConsume, s.reserveAny))
 	e.POST("/v1/leases", s.onAnyTopic(mayConsume, s.writing(s.endLeases)))
@@ -69,10 +69,13 @@ func (s *Server) routes() {
 	e.GET(task, s.onTask(s.getTask))
 	e.DELETE(task, s.onTask(s.cancelTask))
 
-	e.GET("/v1/topics", s.onAnyTopic(mayManage, s.listTopics, "limit", "cursor", "prefix", "state", "owner"))
+	e.GET("/v1/topics", s.onAnyTopic(mayRead, s.listTopics, "limit", "cursor", "prefix", "state", "owner"))
 	e.PUT("/v1/topics", s.onAnyTopic(mayManage, s.putTopics))
-	e.GET(topic, s.onTopic(mayManage, s.getTopic))
+	e.GET(topic, s.onTopic(mayRead, s.getTopic))
 	e.PUT(topic, s.authed(s.putTopic))
+	e.PATCH(topic, s.onTopic(mayManage, s.patchTopic))
+	e.POST(topic+"/pause", s.onTopic(mayManage, s.pauseTopic))
+	e.POST(topic+"/resume", s.onTopic(mayManage, s.resumeTopic))
 	e.DELETE(topic, s.onTopic(mayManage, s.deleteTopic, "drop", "force"))
 	e.GET(search.Path, s.search)
 	e.GET("/v1/shards", s.onAnyTopic(mayRead, s.shards))

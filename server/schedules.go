@@ -195,26 +195,23 @@ func (s *Server) deleteSchedule(c *call) error {
 
 func (s *Server) pauseSchedule(c *call) error {
 	var r struct {
-		Until field[moment] `json:"until"`
+		Until field[pauseEnd] `json:"until"`
 	}
-	return s.changeSchedule(c, &r, func(ctx context.Context, name string) error {
-		until := time.Time(r.Until.value)
-		if r.Until.given && !until.After(s.opts.Now()) {
-			return outOfRange("until", "must be in the future")
+	return s.changeSchedule(c, &r, func(ctx context.Context, name string) (err error) {
+		var until time.Time
+		if r.Until.given {
+			if until, err = r.Until.value.after(s.opts.Now()); err != nil {
+				return err
+			}
 		}
-		_, err := s.opts.Schedules.Pause(ctx, c.actor(), name, until)
+		_, err = s.opts.Schedules.Pause(ctx, c.actor(), name, until)
 		return err
 	})
 }
 
 // changeSchedule reads a request that may be empty, makes the change and answers with the schedule.
 func (s *Server) changeSchedule(c *call, request any, change func(ctx context.Context, name string) error) error {
-	return s.withBody(c, maxGroupBytes, func(body *buffer) error {
-		if len(body.b) > 0 {
-			if err := decode(body.b, request); err != nil {
-				return err
-			}
-		}
+	return s.withOptionalBody(c, request, func() error {
 		if err := change(c.editing(), c.schedule.Name); err != nil {
 			return err
 		}

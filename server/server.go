@@ -63,6 +63,8 @@ type Registry interface {
 	) ([]registry.Done, error)
 	DeleteTopic(ctx context.Context, actor, name string, force bool, conditions ...registry.Condition) error
 	SetPauseReason(ctx context.Context, actor, topic, reason string) error
+	PauseTopic(ctx context.Context, actor, topic string, p registry.Pause) error
+	ResumeTopic(ctx context.Context, actor, topic string) error
 	Tokens
 	Up() bool // reports whether the database answers
 }

@@ -98,6 +98,37 @@ func (m *moment) UnmarshalJSON(v []byte) error {
 	return err
 }
 
+// pauseEnd is when a pause ends: an instant, or a duration in text.
+type pauseEnd struct {
+	moment
+	in time.Duration
+}
+
+// UnmarshalJSON reads the end.
+func (e *pauseEnd) UnmarshalJSON(v []byte) error {
+	if jsontext.Value(v).Kind() == jsontext.KindString {
+		var d registry.Duration
+		if d.UnmarshalJSON(v) == nil {
+			read, err := durationBetween(v, time.Millisecond, store.MaxDelay)
+			e.in = read
+			return err
+		}
+	}
+	return e.moment.UnmarshalJSON(v)
+}
+
+// after returns the end, which must be after now.
+func (e *pauseEnd) after(now time.Time) (time.Time, error) {
+	at := time.Time(e.moment)
+	if e.in > 0 {
+		at = store.CeilMilli(now.Add(e.in))
+	}
+	if !at.After(now) {
+		return at, outOfRange("until", "must be in the future")
+	}
+	return at, nil
+}
+
 func checkedMoment(t time.Time) (moment, error) {
 	switch {
 	case registry.IsTooEarly(t):

@@ -75,7 +75,7 @@ func mayCreate(token, want *registry.Token) error {
 		return &Problem{Status: http.StatusForbidden, Detail: fmt.Sprintf(
 			"token %s can only create tokens within its own rights and topic patterns", clip(token.Name))}
 	case until != nil && want.ExpiresAt.After(*until):
-		return outOfRange("expires", "must not be after token %s expires, at %s", clip(token.Name),
+		return outOfRange("expires_at", "must not be after token %s expires, at %s", clip(token.Name),
 			until.Format(time.RFC3339))
 	}
 	return nil
@@ -112,7 +112,7 @@ func decodeNewToken(data []byte, now time.Time) (*registry.Token, error) {
 		Name    field[string]              `json:"name"`
 		Rights  field[[]string]            `json:"rights"`
 		Topics  field[[]string]            `json:"topics"`
-		Expires field[string]              `json:"expires"`
+		Expires field[string]              `json:"expires_at"`
 		Quotas  field[object[quotasField]] `json:"quotas"`
 	}
 	if err := decode(data, &r); err != nil {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/wakecall/wakecall/internal/registry"
 )
@@ -126,6 +127,63 @@ func TestTwoWhoEditOneTopic(t *testing.T) {
 	a.do("DELETE", path, "", "If-Match", "*").want(204)
 }
 
+// TestPatchTopic: a JSON merge patch, validated as a whole.
+func TestPatchTopic(t *testing.T) {
+	a := newAPI(t)
+	const path = "/v1/topics/shop.mail"
+	before := a.do("GET", path, "").want(200)
+	r := a.do("PATCH", path, `{"ttr":"5s","headers":{"X-Team":"shop"},"delay":null}`, "Content-Type",
+		"application/merge-patch+json").want(200)
+	got := r.json()
+	if got["ttr"] != "5s" || got["delay"] != "0s" || got["priority"] != "low" ||
+		r.header.Get("ETag") == before.header.Get("ETag") {
+		t.Errorf("%s", r.body)
+	}
+	if secrets := a.registry.Snapshot().Topics.Get("shop.mail").Secrets; len(secrets) != 1 {
+		t.Errorf("the secrets became %q", secrets)
+	}
+	a.do("PATCH", path, `{"headers":{"X-Team":null}}`, "If-Match", r.header.Get("ETag")).want(200)
+	a.do("PATCH", path, `{"ttr":"6s"}`, "If-Match", r.header.Get("ETag")).problem(412, "").code("topic_changed")
+	a.do("PATCH", path, `{"ttr":"6s"}`, "If-Match", "*").want(200)
+	a.do("PATCH", path, `{"secrets":["***12ab"]}`).problem(422, "secrets")
+	a.do("PATCH", path, `{"ttr":"6h"}`).problem(422, "ttr")
+	a.do("PATCH", path, `{"colour":null}`).problem(400, "colour")
+	a.do("PATCH", path, `[]`).problem(400, "")
+	a.do("PATCH", "/v1/topics/shop.none", `{}`).problem(404, "").code("topic_not_found")
+	token := a.registry.grant("reader", "*", registry.RightRead)
+	a.do("PATCH", path, `{}`, "Authorization", "Bearer "+token).problem(403, "")
+}
+
+// TestAPatchIsMergedAgain when another client changed the topic meanwhile, unless it has an If-Match.
+func TestAPatchIsMergedAgain(t *testing.T) {
+	a := newAPI(t)
+	const path = "/v1/topics/shop.mail"
+	etag := a.do("GET", path, "").want(200).header.Get("ETag")
+	others := 0
+	a.registry.meanwhile = func() {
+		if others++; others <= 2 {
+			a.registry.edit(func(s *registry.Snapshot) {
+				next := *s.Topics.Get("shop.mail")
+				next.Title += "!"
+				s.Topics = s.Topics.With(next.Name, &next)
+			})
+		}
+	}
+	got := a.do("PATCH", path, `{"owner":"ann"}`).want(200).json()
+	if got["owner"] != "ann" || got["title"] != "!!" {
+		t.Errorf("a change was lost: %v", got)
+	}
+	a.do("PATCH", path, `{"owner":"bob"}`, "If-Match", etag).problem(412, "")
+	a.registry.meanwhile = func() {
+		a.registry.edit(func(s *registry.Snapshot) {
+			next := *s.Topics.Get("shop.mail")
+			next.Title += "!"
+			s.Topics = s.Topics.With(next.Name, &next)
+		})
+	}
+	a.do("PATCH", path, `{"owner":"bob"}`).problem(412, "")
+}
+
 // TestATopicIsPausedWithAReason, which the token gives. A reason that cannot be stored changes nothing.
 func TestATopicIsPausedWithAReason(t *testing.T) {
 	a := newAPI(t)
@@ -141,6 +199,46 @@ func TestATopicIsPausedWithAReason(t *testing.T) {
 	if got := a.do("GET", "/v1/topics/shop.held", "").want(200).json()["state"]; got != "paused" {
 		t.Errorf("it is %v", got)
 	}
+}
+
+// TestPauseTopic: a pause says why and until when, in topics and in the waits of their jobs.
+func TestPauseTopic(t *testing.T) {
+	a := newAPI(t)
+	const path = "/v1/topics/shop.orders"
+	until := time.Now().Add(time.Hour).UTC().Format("2006-01-02T15:04:05.000Z")
+	r := a.do("POST", path+"/pause", `{"reason":"stock count","until":"`+until+`"}`).want(200)
+	if got := r.json(); got["state"] != "paused" || got["pause_reason"] != "stock count" || got["paused_until"] != until {
+		t.Errorf("%s", r.body)
+	}
+	got := a.do("GET", path, "").want(200)
+	if got.body != r.body || got.header.Get("ETag") != r.header.Get("ETag") {
+		t.Errorf("read %s, paused %s", got.body, r.body)
+	}
+	a.do("PUT", path, got.body).want(200) // as it was read
+	if listed := a.do("GET", "/v1/topics?prefix=shop.orders", "").want(200); !strings.Contains(listed.body, until) {
+		t.Errorf("%s", listed.body)
+	}
+	before := time.Now().Add(2 * time.Hour)
+	text, _ := a.do("POST", path+"/pause", `{"until":"2h"}`).want(200).json()["paused_until"].(string)
+	if end, err := time.Parse(time.RFC3339, text); err != nil || end.Before(before) {
+		t.Errorf("the pause of 2h ends at %q", text)
+	}
+	a.do("POST", path+"/pause", ``).want(200)
+	for body, status := range map[string]int{
+		`{"until":"2020-01-02T03:04:05Z"}`: 422, `{"until":"0s"}`: 422, `{"until":"later"}`: 400, `{"until":60}`: 422,
+		`{"until":null}`: 400, `{"why":""}`: 400, `{"reason":1}`: 400,
+	} {
+		if r := a.do("POST", path+"/pause", body); r.status != status {
+			t.Errorf("%s: %d %s", body, r.status, r.body)
+		}
+	}
+	a.do("POST", "/v1/topics/shop.offline/pause", ``).problem(409, "").code("topic_offline")
+	a.do("POST", "/v1/topics/shop.none/pause", ``).problem(404, "")
+	if got := a.do("POST", path+"/resume", ``).want(200).json(); got["state"] != "active" {
+		t.Errorf("%v", got)
+	}
+	a.do("POST", path+"/resume", `{"x":1}`).problem(400, "x")
+	a.do("POST", path+"/resume", `{}`).want(200)
 }
 
 // TestTopicsArePutTogether: all of them or none.
@@ -180,7 +278,7 @@ func TestTopicsArePutTogether(t *testing.T) {
 
 func TestTopicsOfAToken(t *testing.T) {
 	a := newAPI(t)
-	token := a.registry.grant("bank", "bank.*", "manage")
+	token := a.registry.grant("bank", "bank.*", "read")
 	topics, _ := a.do("GET", "/v1/topics", "", "Authorization", "Bearer "+token).want(200).json()["topics"].([]any)
 	if len(topics) != 1 || topics[0].(map[string]any)["name"] != "bank.loans" {
 		t.Errorf("%v", topics)
@@ -188,6 +286,27 @@ func TestTopicsOfAToken(t *testing.T) {
 	all, _ := a.do("GET", "/v1/topics", "").want(200).json()["topics"].([]any)
 	if len(all) != 5 || all[0].(map[string]any)["name"] != "bank.loans" {
 		t.Errorf("%v", all)
+	}
+}
+
+// TestAReaderSeesNoSecrets: neither in headers nor in the query of the URL, and no hash of them.
+func TestAReaderSeesNoSecrets(t *testing.T) {
+	a := newAPI(t)
+	const path = "/v1/topics/shop.sealed"
+	a.do("PUT", path, `{"callback_url":"https://h/?key=hidden1","headers":{"Authorization":"hidden2","X-Team":"shop"},
+		"secrets":["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"]}`).want(201)
+	bearer := "Bearer " + a.registry.grant("reader", "shop.*", registry.RightRead)
+	for _, url := range []string{path, "/v1/topics"} {
+		r := a.do("GET", url, "", "Authorization", bearer).want(200)
+		if strings.Contains(r.body, "hidden") || strings.Contains(r.body, "whsec_") || r.header.Get("ETag") != "" ||
+			!strings.Contains(r.body, `"X-Team":"shop"`) || !strings.Contains(r.body, "https://h/?***") {
+			t.Errorf("%s: %v %s", url, r.header, r.body)
+		}
+	}
+	shown := a.do("GET", path, "", "Authorization", bearer).body
+	r := a.do("PATCH", path, shown).want(422)
+	if strings.Contains(r.body, "hidden") {
+		t.Error(r.body)
 	}
 }
 

@@ -3,10 +3,12 @@ package server
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -38,20 +40,20 @@ func (s *Server) listTopics(c *call) error {
 	default:
 		return badField("state", "must be one of active, paused, offline, got %q", clip(string(state)))
 	}
-	views, next := []registry.Topic{}, ""
-	for name, t := range s.registry.Snapshot().Topics.From(max(prefix, c.query.Get("cursor"))) {
+	views, next, now := []topicView{}, "", s.registry.Snapshot()
+	for name, t := range now.Topics.From(max(prefix, c.query.Get("cursor"))) {
 		if !strings.HasPrefix(name, prefix) {
 			break
 		}
 		if state != "" && t.State != state || c.query.Has("owner") && t.Owner != owner ||
-			!c.token.Allows(mayManage, name) {
+			!c.token.Allows(mayRead, name) {
 			continue
 		}
 		if len(views) == limit {
 			next = name
 			break
 		}
-		views = append(views, t.Public())
+		views = append(views, c.viewOfTopic(t, now))
 	}
 	return s.answer(c, http.StatusOK, map[string]any{"topics": views, "next": next})
 }
@@ -59,8 +61,30 @@ func (s *Server) listTopics(c *call) error {
 func (s *Server) getTopic(c *call) error { return s.answerTopic(c, http.StatusOK, c.topic) }
 
 func (s *Server) answerTopic(c *call, status int, t *registry.Topic) error {
-	c.Response().Header().Set("ETag", `"`+t.ETag()+`"`)
-	return s.answer(c, status, t.Public())
+	if c.token.Allows(mayManage, t.Name) {
+		setETag(c, t.ETag()) // a hash of secrets, too: who may not see them could try them
+	}
+	return s.answer(c, status, c.viewOfTopic(t, s.registry.Snapshot()))
+}
+
+// topicView is the JSON of a topic. While it is paused or offline, it says why and until when.
+type topicView struct {
+	registry.Topic
+	PauseReason string    `json:"pause_reason,omitzero"`
+	PausedUntil time.Time `json:"paused_until,omitzero"`
+}
+
+// viewOfTopic masks the secrets in the headers and the URL unless the token may change them.
+func (c *call) viewOfTopic(t *registry.Topic, now *registry.Snapshot) topicView {
+	if !c.token.Allows(mayManage, t.Name) {
+		t = t.Masked()
+	}
+	v := topicView{Topic: t.Public()}
+	if t.State != registry.TopicActive {
+		note := now.Notes.Get(t.Name)
+		v.PauseReason, v.PausedUntil = note.PauseReason, note.PausedUntil
+	}
+	return v
 }
 
 func (s *Server) putTopic(c *call) error {
@@ -91,15 +115,97 @@ func (s *Server) putTopic(c *call) error {
 				return err
 			}
 		}
-		if saved := s.registry.Snapshot().Topics.Get(name); saved != nil {
-			topic = saved
-		}
 		status := http.StatusOK
 		if done[0] == registry.TopicCreated {
 			status = http.StatusCreated
 			c.Response().Header().Set(echo.HeaderLocation, "/v1/topics/"+name)
 		}
-		return s.answerTopic(c, status, topic)
+		return s.answerStored(c, status, topic)
+	})
+}
+
+// patchTries bounds how often a patch is merged again after somebody else changed the topic.
+const patchTries = 5
+
+// patchTopic merges a JSON merge patch (RFC 7396) into the topic. It stores the result only if the topic is still the
+// one that it read.
+func (s *Server) patchTopic(c *call) error {
+	return s.withBody(c, maxTopicBytes, func(body *buffer) error {
+		patch, given := slices.Clone(body.b), c.conditions() // the registry may keep parts of the patch
+		for try := 1; ; try++ {
+			was := s.registry.Snapshot().Topics.Get(c.topic.Name)
+			if was == nil { // deleted meanwhile, or implicit
+				return notFound(codeTopicNotFound, "no topic %q; create it with PUT", c.topic.Name)
+			}
+			topic, err := registry.MergeTopic(was, patch)
+			if err != nil {
+				return err
+			}
+			conditions := append(slices.Clip(given), registry.IfMatch(was.ETag()))
+			_, err = s.registry.PutTopics(c.ctx(), c.actor(), []registry.Topic{*topic}, conditions...)
+			if err == nil {
+				return s.answerStored(c, http.StatusOK, topic)
+			}
+			read := try > 1 // by Refresh, so it is as it was stored a moment ago
+			if !errors.Is(err, registry.ErrChanged) || try == patchTries || read && !hold(given, was) {
+				return err
+			}
+			s.registry.Refresh(c.ctx())
+		}
+	})
+}
+
+// hold reports whether a topic meets all conditions.
+func hold(conditions []registry.Condition, was *registry.Topic) bool {
+	return !slices.ContainsFunc(conditions, func(holds registry.Condition) bool { return !holds(was) })
+}
+
+// answerStored answers with a topic as it is stored now.
+func (s *Server) answerStored(c *call, status int, topic *registry.Topic) error {
+	if stored := s.registry.Snapshot().Topics.Get(topic.Name); stored != nil {
+		topic = stored
+	}
+	return s.answerTopic(c, status, topic)
+}
+
+func (s *Server) pauseTopic(c *call) error {
+	var r struct {
+		Reason field[string]   `json:"reason"`
+		Until  field[pauseEnd] `json:"until"`
+	}
+	return s.withOptionalBody(c, &r, func() error {
+		p := registry.Pause{Reason: r.Reason.value}
+		if r.Until.given {
+			var err error
+			if p.Until, err = r.Until.value.after(s.opts.Now()); err != nil {
+				return err
+			}
+		}
+		if err := s.registry.PauseTopic(c.ctx(), c.actor(), c.topic.Name, p); err != nil {
+			return err
+		}
+		return s.answerStored(c, http.StatusOK, c.topic)
+	})
+}
+
+func (s *Server) resumeTopic(c *call) error {
+	return s.withOptionalBody(c, &struct{}{}, func() error {
+		if err := s.registry.ResumeTopic(c.ctx(), c.actor(), c.topic.Name); err != nil {
+			return err
+		}
+		return s.answerStored(c, http.StatusOK, c.topic)
+	})
+}
+
+// withOptionalBody decodes a small request, which may have no body, for h.
+func (s *Server) withOptionalBody(c *call, request any, h func() error) error {
+	return s.withBody(c, maxGroupBytes, func(body *buffer) error {
+		if len(body.b) > 0 {
+			if err := decode(body.b, request); err != nil {
+				return err
+			}
+		}
+		return h()
 	})
 }
 
@@ -259,7 +365,7 @@ func (s *Server) mayDelete(c *call, name string, force bool, conditions []regist
 	s.registry.Refresh(c.ctx())
 	now := s.registry.Snapshot()
 	was := now.Topics.Get(name)
-	if slices.ContainsFunc(conditions, func(holds registry.Condition) bool { return !holds(was) }) {
+	if !hold(conditions, was) {
 		return fmt.Errorf("topic %s: %w", name, registry.ErrChanged)
 	}
 	if force {

@@ -31,7 +31,7 @@ func TestPushUnavailable(t *testing.T) {
 			{"PATCH", orders + "/x", `{"delay":1}`}, {"POST", orders + "/x/run", ""},
 			{"GET", orders + "?state=dead", ""},
 			{"POST", "/v1/topics/shop.orders/dead/retry", `{"limit":1}`},
-			{"DELETE", "/v1/topics/shop.orders/dead", `{"limit":1}`},
+			{"POST", "/v1/topics/shop.orders/dead/delete", `{"limit":1}`},
 			{"GET", "/v1/topics/shop.orders/stats", ""}, {"DELETE", "/v1/topics/shop.orders", ""},
 			{"GET", "/readyz", ""},
 			{"POST", "/v1/jobs", `{"jobs":[{"topic":"shop.orders","body":1},{"nonsense":1}]}`},

@@ -199,5 +199,6 @@ func (s *Server) answerEnd(c *call, status int, j *store.Job, deleted bool) erro
 		answer = cmp.Or(answer, &store.Answer{Result: []byte("null")})
 		v.Result, v.Truncated = jsontext.Value(answer.Result), answer.Truncated
 	}
+	setETag(c, j.ETag)
 	return s.answer(c, status, v)
 }

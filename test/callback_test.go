@@ -99,7 +99,7 @@ func (i *installation) deadRunAndDelete(t *testing.T) {
 		t.Errorf("%s was called with attempt %d", c.ID, c.Attempt)
 	}
 	i.MustDo(t, http.StatusNoContent, http.MethodDelete, harness.JobPath(topic, "job-1"), nil)
-	answer := i.Do(ctx, http.MethodDelete, "/v1/topics/"+topic+"/dead", M{"ids": []string{"job-2"}})
+	answer := i.Do(ctx, http.MethodPost, "/v1/topics/"+topic+"/dead/delete", M{"ids": []string{"job-2"}})
 	if answer.Err != nil || answer.Status/100 != 2 {
 		t.Fatalf("DELETE of dead jobs: %s", answer)
 	}

@@ -272,7 +272,7 @@ func TestDevClockMovesEverything(t *testing.T) {
 	must(w.Client.Push(ctx, "short", client.Push{
 		ID: "late", Body: json.RawMessage("1"), Delay: client.After(time.Minute), TTL: 2 * time.Minute,
 	}))
-	if err := w.Client.PauseTopic(ctx, "short", ""); err != nil {
+	if _, err := w.Client.PauseTopic(ctx, "short", "", time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	if made := w.Advance(3 * time.Minute); len(made) != 0 {
@@ -282,8 +282,17 @@ func TestDevClockMovesEverything(t *testing.T) {
 	if err != nil || job.State != client.Dead {
 		t.Fatalf("%+v, %v; want it expired", job, err)
 	}
-	if err := w.Client.SetTopicState(ctx, "short", "active"); err != nil {
+
+	// A pause ends by the clock.
+	must(w.Client.Push(ctx, "short", client.Push{ID: "waits", Body: json.RawMessage("1")}))
+	if _, err := w.Client.PauseTopic(ctx, "short", "stock count", w.Now().Add(time.Hour)); err != nil {
 		t.Fatal(err)
+	}
+	if made := w.Advance(59 * time.Minute); len(made) != 0 {
+		t.Fatalf("called during the pause: %+v", made)
+	}
+	if made := w.Advance(time.Minute); len(made) != 2 { // remind, too
+		t.Fatalf("called after the pause: %+v", made)
 	}
 
 	// A worker's lease expires, and the job becomes ready again.

@@ -81,7 +81,7 @@ func TestExpiryAndLastUseOfTokensAreShown(t *testing.T) {
 	// Later than now: a session from before the creation of its user is invalid.
 	now := time.Now().UTC().Truncate(time.Second).Add(time.Minute)
 	s := admintest.Open(t, func(o *admin.Options) { o.Now = func() time.Time { return now } }).As("root")
-	form := []string{"name", "shop", "rights", "push", "topics", "*", "expires"}
+	form := []string{"name", "shop", "rights", "push", "topics", "*", "expires_at"}
 	for expires, word := range map[string]string{"soon": "must be a duration", "-1h": "not in the future"} {
 		status, body := s.Post("/access/tokens", append(form, expires)...)
 		if status != http.StatusUnprocessableEntity || !strings.Contains(body, word) ||

@@ -194,7 +194,7 @@ func (h *Handler) createToken(c echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, err.Error())
 	}
 	form := tokenForm{strings.TrimSpace(c.FormValue("name")), params["rights"], c.FormValue("topics"),
-		strings.TrimSpace(c.FormValue("expires")), c.FormValue("pushes_per_second"), c.FormValue("waiting_jobs")}
+		strings.TrimSpace(c.FormValue("expires_at")), c.FormValue("pushes_per_second"), c.FormValue("waiting_jobs")}
 	expires, wrongExpiry := registry.ParseExpiry(form.Expires, h.Now())
 	quotas, err := quotasOf(c)
 	err = errors.Join(wrongExpiry, err)

@@ -131,7 +131,7 @@ func editMark(e *registry.AuditEntry) mark {
 		m.Key = "charts.mark_added"
 	case e.Action == "delete":
 		m.Key = "charts.mark_removed"
-	case e.Action == "note" && after["pause_reason"] != "":
+	case (e.Action == "note" || e.Action == "pause") && after["pause_reason"] != "":
 		m.Kind, m.Key, m.Args = "pause", "charts.mark_reason", []any{after["pause_reason"]}
 	case before["state"] != after["state"] && state != "":
 		m.Kind, m.Key = "pause", state

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/wakecall/wakecall/admin"
 	"github.com/wakecall/wakecall/admin/admintest"
@@ -106,6 +107,13 @@ func TestAPauseWithAReasonThatIsTooLongIsAPause(t *testing.T) {
 	if note := s.Registry.Snapshot().Notes.Get("shop.close"); note.PauseReason != "a deploy" ||
 		note.PausedBy != "user/ops" {
 		t.Errorf("the note is %+v", note)
+	}
+	until := time.Now().Add(2 * time.Hour)
+	admintest.Must(t, s.Registry.PauseTopic(t.Context(), "test", "shop.close", registry.Pause{Until: until}))
+	for _, page := range []string{"/topics", "/topics/shop.close"} {
+		if _, body := s.Get(page); !strings.Contains(body, "in 2h") {
+			t.Errorf("%s does not show when the pause ends", page)
+		}
 	}
 	if status, _ := s.Post("/topics/none/pause"); status != http.StatusNotFound {
 		t.Errorf("an unknown topic: %d", status)

@@ -43,7 +43,7 @@ var examples = map[string]string{
 
 	"wakecall topic list":   `  wakecall topic list --prefix order. --state paused`,
 	"wakecall topic show":   `  wakecall topic show order.close > order.close.yaml`,
-	"wakecall topic pause":  `  wakecall topic pause order.close --reason 'stock count'`,
+	"wakecall topic pause":  `  wakecall topic pause order.close --reason 'stock count' --until 2h`,
 	"wakecall topic resume": `  wakecall topic resume order.close`,
 	"wakecall topic delete": `  wakecall topic delete order.close --drop-jobs`,
 

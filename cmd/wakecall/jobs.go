@@ -147,7 +147,7 @@ func jobFields(w io.Writer, j *client.Job, now time.Time) error {
 	return fields(w, "topic", j.Topic, "id", j.ID, "group", j.Group, "key", j.Key, "url", j.URL, "schedule", j.Schedule,
 		"scheduled for", describe.InstantOf(j.ScheduledFor, now), "state", state,
 		"due", describe.Instant(j.DueAt, now), "next attempt", describe.InstantOf(j.NextAttemptAt, now),
-		"lease until", describe.InstantOf(j.LeaseUntil, now),
+		"leased until", describe.InstantOf(j.LeasedUntil, now),
 		"dead since", describe.InstantOf(j.DeadAt, now), "finished", describe.InstantOf(j.FinishedAt, now), "late",
 		lateness(j),
 		"priority", j.Priority, "attempts", attempts, "ttr", ttr, "created", describe.Instant(j.CreatedAt, now),

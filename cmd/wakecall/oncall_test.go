@@ -21,6 +21,10 @@ func TestCommandsOfSomebodyOnCall(t *testing.T) {
 		"GET /v1/alerts": {200, `{"alerts":[{"id":7,"severity":"critical","title":"shop.close fails","details":["503"],` +
 			`"began_at":"2026-01-02T03:00:05.000Z","handled":{"by":"ann","reason":"known"}},` +
 			`{"id":6,"title":"bank was late","ended_at":"2026-01-02T03:00:05.000Z"}]}`},
+		"POST /v1/topics/demo/pause": {200,
+			`{"name":"demo","state":"paused","paused_until":"2026-01-02T04:04:05.000Z"}`},
+		"POST /v1/topics/demo/resume": {200, `{"name":"demo","state":"active"}`},
+
 		"POST /v1/alerts/7/ack":     {204, ""},
 		"POST /v1/alerts/8/ack":     {204, ""},
 		"POST /v1/alerts/7/mute":    {204, ""},
@@ -30,7 +34,7 @@ func TestCommandsOfSomebodyOnCall(t *testing.T) {
 	}
 	f.topics["demo"] = map[string]any{"name": "demo", "state": "active", "ttr": "10s", "other_field": "kept"}
 	f.topics["slow"] = map[string]any{"name": "slow", "state": "active"}
-	const patch, put = "PATCH /v1/topics/demo/jobs/abc ", "PUT /v1/topics/demo "
+	const patch = "PATCH /v1/topics/demo/jobs/abc "
 	for _, c := range []struct{ line, says, sent string }{
 		{"push demo --body 1 --delay 30", "abc", `POST /v1/topics/demo/jobs {"delay":"30s","body":1}`},
 		{"push demo --body 1 --delay 1.5", "abc", `POST /v1/topics/demo/jobs {"delay":"1.5s","body":1}`},
@@ -46,10 +50,11 @@ func TestCommandsOfSomebodyOnCall(t *testing.T) {
 		{"dead retry shop.close --limit 7 --status 503 --until 10m", "2 dead jobs",
 			`POST /v1/topics/shop.close/dead/retry {"limit":7,"filter":{"status":503,"until":"2026-01-02T02:54:05Z"}}`},
 		{"dead retry shop.close --limit 7", "2 dead jobs", `POST /v1/topics/shop.close/dead/retry {"limit":7}`},
-		{"topic pause demo", "topic demo is paused",
-			put + `{"name":"demo","other_field":"kept","state":"paused","ttr":"10s"}`},
-		{"topic pause demo --reason stock", "topic demo is paused", "PUT /v1/topics/demo?reason=stock {"},
-		{"topic resume demo", "topic demo is active", put},
+		{"topic pause demo", "topic demo is paused", "POST /v1/topics/demo/pause {}"},
+		{"topic pause demo --reason stock --until 2026-01-02T04:04:05Z", "topic demo is paused until 2026-01-02",
+			`POST /v1/topics/demo/pause {"reason":"stock","until":"2026-01-02T04:04:05.000Z"}`},
+		{"topic pause demo --until 1h", "", `POST /v1/topics/demo/pause {"until":"2026-01-02T04:04:05.000Z"}`},
+		{"topic resume demo", "topic demo is active", "POST /v1/topics/demo/resume {}"},
 		{"top --rounds 1 --rows 1", "slow", ""},
 		{"alert list", "acknowledged by ann", ""},
 		{"alert list --ended", "ended 4m ago", ""},

@@ -170,6 +170,14 @@ func (p *program) pushBody(f pushFlags, fromInput bool) ([]byte, error) {
 // parseDue parses the value of --due.
 func parseDue(s string) (time.Time, error) { return parseTime("due", s) }
 
+// parseEnd reads a time like parseTime, or as a duration from now.
+func (p *program) parseEnd(flag, value string) (time.Time, error) {
+	if d, err := time.ParseDuration(value); err == nil && value != "0" {
+		return p.now().Add(d), nil
+	}
+	return parseTime(flag, value)
+}
+
 // parseTime parses the value of a flag, an RFC 3339 time or Unix milliseconds; "" is the zero time.
 func parseTime(flag, value string) (t time.Time, err error) {
 	if value == "" {

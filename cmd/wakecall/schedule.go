@@ -201,13 +201,14 @@ func (p *program) schedulePauseCommand() *cobra.Command {
 			if err := refuseZero(cmd.Flags(), "until"); err != nil {
 				return err
 			}
-			at, err := parseTime("until", until)
+			at, err := p.parseEnd("until", until)
 			if err != nil {
 				return err
 			}
 			return p.sayState(c.PauseSchedule(ctx, name, at))
 		})
-	cmd.Flags().StringVar(&until, "until", "", "resume it at this `TIME`: RFC 3339, or Unix milliseconds")
+	cmd.Flags().StringVar(&until, "until", "",
+		"resume it at this `TIME`: RFC 3339, Unix milliseconds, or in a duration such as 2h")
 	return cmd
 }
 

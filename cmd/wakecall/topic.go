@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/wakecall/wakecall/client"
+	"github.com/wakecall/wakecall/internal/describe"
 	"github.com/wakecall/wakecall/internal/log/printable"
 	"github.com/wakecall/wakecall/internal/registry/topicfile"
 )
@@ -38,7 +39,7 @@ func (p *program) topicListCommand() *cobra.Command {
 					_, err := fmt.Fprintln(w, "no topic matches --prefix, --state and --owner")
 					return err
 				}
-				return topicTable(w, topics)
+				return p.topicTable(w, topics)
 			})
 		}),
 	}
@@ -49,7 +50,7 @@ func (p *program) topicListCommand() *cobra.Command {
 	return p.addClientFlags(cmd)
 }
 
-func topicTable(w io.Writer, topics []client.Topic) error {
+func (p *program) topicTable(w io.Writer, topics []client.Topic) error {
 	if len(topics) == 0 {
 		_, err := fmt.Fprintln(w, "there are no topics yet; `wakecall topic apply -f FILE` creates some")
 		return err
@@ -57,7 +58,7 @@ func topicTable(w io.Writer, topics []client.Topic) error {
 	titles := []string{"NAME", "STATE", "PRIORITY", "TTR", "ATTEMPTS", "CALLBACK", "TITLE"}
 	return table(w, titles, topics, func(t client.Topic) []string {
 		ttr := printable.ShortDuration(t.TTR.Std())
-		return []string{t.Name, t.State, t.Priority, ttr, t.MaxAttempts.String(), t.CallbackURL, t.Title}
+		return []string{t.Name, p.stateOf(&t), t.Priority, ttr, t.MaxAttempts.String(), t.CallbackURL, t.Title}
 	})
 }
 
@@ -76,33 +77,52 @@ func (p *program) topicShowCommand() *cobra.Command {
 }
 
 func (p *program) topicPauseCommand() *cobra.Command {
-	reason := ""
-	cmd := p.topicStateCommand("pause", "call no jobs of a topic until it is resumed; it accepts pushes", "paused",
-		func(ctx context.Context, c *client.Client, name string) error { return c.PauseTopic(ctx, name, reason) })
+	reason, until := "", ""
+	cmd := p.onTopic("pause", "call no jobs of a topic until it is resumed; it accepts pushes",
+		func(ctx context.Context, c *client.Client, name string) (*client.Topic, error) {
+			at, err := p.parseEnd("until", until)
+			if err != nil {
+				return nil, err
+			}
+			return c.PauseTopic(ctx, name, reason, at)
+		})
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the others on call; jobs that wait for it show it")
+	cmd.Flags().StringVar(&until, "until", "",
+		"resume it at this `TIME`: RFC 3339, Unix milliseconds, or in a duration such as 2h")
 	return cmd
 }
 
 func (p *program) topicResumeCommand() *cobra.Command {
-	return p.topicStateCommand("resume", "call the jobs of a paused or offline topic again", "active",
-		func(ctx context.Context, c *client.Client, name string) error {
-			return c.SetTopicState(ctx, name, "active")
+	return p.onTopic("resume", "call the jobs of a paused or offline topic again",
+		func(ctx context.Context, c *client.Client, name string) (*client.Topic, error) {
+			return c.ResumeTopic(ctx, name)
 		})
 }
 
-func (p *program) topicStateCommand(
-	name, short, state string, set func(ctx context.Context, c *client.Client, name string) error,
+func (p *program) onTopic(
+	name, short string, change func(ctx context.Context, c *client.Client, name string) (*client.Topic, error),
 ) *cobra.Command {
 	return p.addClientFlags(&cobra.Command{
 		Use: name + " TOPIC", Short: short, Args: exactArgs("TOPIC"), ValidArgsFunction: p.completeTopics,
 		RunE: p.withClient(func(ctx context.Context, c *client.Client, args []string) error {
-			if err := set(ctx, c, args[0]); err != nil {
+			t, err := change(ctx, c, args[0])
+			if err != nil {
 				return hintTopics(err)
 			}
-			return p.say(map[string]string{"topic": args[0], "state": state}, "topic %s is %s",
-				printable.Line(args[0]), state)
+			return p.show(t, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "topic %s is %s\n", printable.Line(args[0]), p.stateOf(t))
+				return err
+			})
 		}),
 	})
+}
+
+// stateOf returns the state of a topic, with the end of a pause.
+func (p *program) stateOf(t *client.Topic) string {
+	if t.PausedUntil == nil {
+		return printable.Line(t.State)
+	}
+	return printable.Line(t.State) + " until " + describe.Instant(*t.PausedUntil, p.now())
 }
 
 // hintTopics adds to the error about an unknown topic how to list the topics.

@@ -113,6 +113,8 @@ func (t *Topic) fields() []field {
 		{name: "owner", into: value(&t.Owner), kind: aText},
 		{name: "secrets", into: list(&t.Secrets), kind: aTextList, secret: true},
 		{name: "state", into: value(&t.State), kind: aText},
+		{name: "pause_reason", into: value(new(string)), kind: aText, told: true},
+		{name: "paused_until", into: value(new(time.Time)), kind: anInstant, told: true},
 		{name: "name", into: isName(t.Name), kind: aText, told: true},
 		{name: "created_at", into: value(new(time.Time)), kind: anInstant, told: true},
 		{name: "updated_at", into: value(new(time.Time)), kind: anInstant, told: true},

@@ -11,6 +11,7 @@ var (
 	ErrText        = database.ErrText
 
 	ErrNoTopic    = database.NewRefusal("no such topic")
+	ErrOffline    = database.NewRefusal("offline; its state must be active or paused")
 	ErrNoSchedule = database.NewRefusal("no such schedule")
 	ErrNoShard    = database.NewRefusal("no such shard")
 	ErrNoToken    = database.NewRefusal("no such token")

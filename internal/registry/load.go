@@ -92,9 +92,9 @@ func (r *Registry) readTopics(topics, notes *gorm.DB, s *Snapshot) error {
 		return err
 	}
 	return eachRow(notes.Model(&noteRow{}).
-		Select("topic", "pause_reason", "paused_by", "paused_at", "secrets_changed_at"), func(scan scanner) error {
+		Select("topic", "pause_reason", "paused_by", "paused_at", "paused_until", "secrets_changed_at"), func(scan scanner) error {
 		var row noteRow
-		err := scan(&row.Topic, &row.PauseReason, &row.PausedBy, &row.PausedAt, &row.SecretsChangedAt)
+		err := scan(&row.Topic, &row.PauseReason, &row.PausedBy, &row.PausedAt, &row.PausedUntil, &row.SecretsChangedAt)
 		if err == nil {
 			s.Notes.tree.Set(row.Topic, row.note())
 		}

@@ -24,6 +24,7 @@ type (
 		PauseReason      string
 		PausedBy         string
 		PausedAt         *time.Time
+		PausedUntil      *time.Time
 		SecretsChangedAt *time.Time
 	}
 )
@@ -120,6 +121,7 @@ type TopicNote struct {
 	PauseReason      string    `json:"pause_reason,omitempty"`
 	PausedBy         string    `json:"paused_by,omitempty"`
 	PausedAt         time.Time `json:"paused_at,omitzero"`
+	PausedUntil      time.Time `json:"paused_until,omitzero"` // zero: until it is resumed
 	SecretsChangedAt time.Time `json:"secrets_changed_at,omitzero"`
 }
 
@@ -127,6 +129,9 @@ func (n *noteRow) note() TopicNote {
 	note := TopicNote{PauseReason: n.PauseReason, PausedBy: n.PausedBy}
 	if n.PausedAt != nil {
 		note.PausedAt = *n.PausedAt
+	}
+	if n.PausedUntil != nil {
+		note.PausedUntil = *n.PausedUntil
 	}
 	if n.SecretsChangedAt != nil {
 		note.SecretsChangedAt = *n.SecretsChangedAt
@@ -161,14 +166,14 @@ func (r *Registry) SetPauseReason(ctx context.Context, actor, topic, reason stri
 		if reason == "" {
 			note.PausedBy, note.PausedAt = was.PausedBy, was.PausedAt
 		}
-		note.SecretsChangedAt = was.SecretsChangedAt
+		note.PausedUntil, note.SecretsChangedAt = was.PausedUntil, was.SecretsChangedAt
 		c.Before, c.After = was.note(), note.note()
 		return database.Upsert(tx).Create(&note).Error
 	})
 }
 
 // notPaused holds the columns that remove the reason for a pause.
-var notPaused = map[string]any{"pause_reason": "", "paused_by": "", "paused_at": nil}
+var notPaused = map[string]any{"pause_reason": "", "paused_by": "", "paused_at": nil, "paused_until": nil}
 
 // noteStopped stores who paused topics, or took them offline, and when. SetPauseReason adds why.
 func noteStopped(tx *gorm.DB, actor string, topics []string) error {
@@ -179,7 +184,7 @@ func noteStopped(tx *gorm.DB, actor string, topics []string) error {
 	}
 	return tx.Clauses(clause.OnConflict{
 		Columns:   []clause.Column{{Name: "topic"}},
-		DoUpdates: clause.AssignmentColumns([]string{"pause_reason", "paused_by", "paused_at"}),
+		DoUpdates: clause.AssignmentColumns([]string{"pause_reason", "paused_by", "paused_at", "paused_until"}),
 	}).Create(&notes).Error
 }
 

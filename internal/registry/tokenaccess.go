@@ -28,7 +28,7 @@ func ParseExpiry(text string, now time.Time) (*time.Time, error) {
 	if err != nil {
 		d, ok := parseDays(text)
 		if !ok {
-			return nil, Malformed("expires", "field.expiry", text)
+			return nil, Malformed("expires_at", "field.expiry", text)
 		}
 		at = now.Add(d)
 	}
@@ -54,9 +54,9 @@ func validExpiry(at *time.Time, now time.Time) error {
 	case at == nil:
 		return nil
 	case !at.After(now):
-		return OutOfRange("expires", "field.past", at.UTC().Format(time.RFC3339))
+		return OutOfRange("expires_at", "field.past", at.UTC().Format(time.RFC3339))
 	case at.After(now.Add(longestExpiry)):
-		return OutOfRange("expires", "field.expiry_far")
+		return OutOfRange("expires_at", "field.expiry_far")
 	}
 	return nil
 }

@@ -144,7 +144,7 @@ func TestExpiriesAreRead(t *testing.T) {
 		"9999-01-01T00:00:00Z": "100 years",
 	} {
 		var fe *FieldError
-		if _, err := ParseExpiry(text, now); !errors.As(err, &fe) || fe.Field != "expires" ||
+		if _, err := ParseExpiry(text, now); !errors.As(err, &fe) || fe.Field != "expires_at" ||
 			!strings.Contains(fe.Detail(), word) {
 			t.Errorf("%s: %v, want %s", text, err, word)
 		}

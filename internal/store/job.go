@@ -42,7 +42,7 @@ func (b *Bucket) jobOf(topic string, d *description, now time.Time) (*Job, error
 	if err != nil {
 		return nil, fmt.Errorf("describe %s/%s: %w", topic, d.id, err)
 	}
-	j := &Job{Topic: topic, ID: d.id, Shard: b.shard.name, ETag: etagOf(d.record)}
+	j := &Job{Topic: topic, ID: d.id, Shard: b.shard.name, ETag: etagOf([]byte(d.record))}
 	if err := r.into(j); err != nil {
 		return nil, fmt.Errorf("describe %s/%s: %w", topic, d.id, err)
 	}
@@ -85,8 +85,8 @@ func (j *Job) setState(r *record, at any, now time.Time) error {
 const waiting State = "waiting"
 
 // etagOf returns a hash of a job's record; matches in lua/shared computes the same.
-func etagOf(record string) string {
-	sum := sha1.Sum([]byte(record)) //nolint:gosec // not a signature; the scripts have it as redis.sha1hex
+func etagOf(record []byte) string {
+	sum := sha1.Sum(record) //nolint:gosec // not a signature; the scripts have it as redis.sha1hex
 	return hex.EncodeToString(sum[:8])
 }
 

@@ -234,6 +234,7 @@ func (b *Bucket) pushed(pushes []Push, o Reply) ([]Result, error) {
 	for i := range pushes {
 		results[i].Job = b.fresh(&pushes[i], dueAt(&pushes[i], now, i), now)
 		results[i].Job.Revision = revision + int64(i)
+		results[i].Job.ETag = pushedETag(&pushes[i], &results[i].Job)
 	}
 	for d := range slices.Chunk(reply[pushedHead:], duplicateFields) {
 		n, ok := d[0].(int64)
@@ -287,6 +288,23 @@ func (b *Bucket) fresh(p *Push, due, now time.Time) Job {
 		j.State, j.NextAt = Delayed, due
 	}
 	return j
+}
+
+// pushedETag returns the ETag of a job as its push stored it, whose record it composes as store.lua does.
+func pushedETag(p *Push, j *Job) string {
+	var room [1 << 10]byte
+	b := append(append(room[:0], "waiting "...), j.Priority.String()...)
+	for _, n := range []int64{max(0, j.DueAt.UnixMilli()), j.CreatedAt.UnixMilli(), 0, j.Revision} {
+		b = strconv.AppendInt(append(b, ' '), n, 10)
+	}
+	head := len(b)
+	if b = appendPairs(b, p); !j.ExpiresAt.IsZero() {
+		b = strconv.AppendInt(append(b, " expires="...), max(1, j.ExpiresAt.UnixMilli()), 10)
+	}
+	if len(b)-head+len(p.Body) > longBody {
+		return etagOf(append(b, " long=1\n"...))
+	}
+	return etagOf(append(append(b, '\n'), p.Body...))
 }
 
 // DuplicateOf returns the result of a push that does not replace the existing job of its id.

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -224,6 +225,40 @@ func TestChangeKeepsTheDueTimeBeforeTheExpiry(t *testing.T) {
 	if j, err := f.q.RunNow(f.ctx, "t", "a", nil); err != nil || j.State != store.Ready {
 		t.Errorf("%+v, %v", j, err)
 	}
+}
+
+// TestThePushKnowsTheETag of the job that it stored, without reading it.
+func TestThePushKnowsTheETag(t *testing.T) {
+	f := newFixture(t)
+	now, order := time.Now(), uint32(7)
+	list := []store.Push{
+		{Body: []byte("1")}, {Delay: time.Hour}, {DueAt: now.Add(time.Minute), Priority: store.High},
+		{DueAt: now.Add(-time.Hour), Body: bytes.Repeat([]byte("x"), 500)}, {Body: bytes.Repeat([]byte("x"), 448)},
+		{TTL: time.Hour, Headers: map[string]string{"A": "b c"}, ContentType: "text/plain; charset=utf-8"},
+		{ExpiresAt: now.Add(time.Hour), Group: "order 42", Key: "ä", MaxAttempts: 3, TTR: time.Second, Order: &order},
+		{Retry: []time.Duration{0, time.Microsecond, time.Hour}, URL: "https://h/x", Awaited: true, Quota: "7",
+			Traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"},
+	}
+	for i := range list {
+		list[i].Topic, list[i].ID = "t", fmt.Sprint(i)
+	}
+	check := func(results []store.Result) {
+		t.Helper()
+		for _, r := range results {
+			if r.Err != nil {
+				t.Fatal(r.Err)
+			}
+			if job := f.get("t", r.Job.ID); job.ETag != r.Job.ETag {
+				t.Errorf("push %s: ETag %q, read %q", r.Job.ID, r.Job.ETag, job.ETag)
+			}
+		}
+	}
+	check(f.q.PushBatch(f.ctx, list))
+	check(f.q.PushBatch(f.ctx, list)) // duplicates
+	for i := range list {
+		list[i].OnDuplicate = store.Replace
+	}
+	check(f.q.PushBatch(f.ctx, list))
 }
 
 // TestAnETagIsOfOneState: an ETag stays the same while its job is unchanged, however the job is read, and changes with

@@ -109,7 +109,7 @@ type Job struct {
 	History     []Attempt // the last HistoryLimit attempts, oldest first
 	Via         string    // of a changed job, for the journal: as in Push
 	By          string    // of a changed job, for the journal: who changed it (see By)
-	ETag        string    // changes with every change of the job; empty for one that was just pushed
+	ETag        string    // changes with every change of the job
 	FinishedAt  time.Time // of a finished job
 	BodyGone    bool      // of a finished job: its body was too long to be remembered
 }

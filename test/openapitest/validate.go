@@ -31,6 +31,10 @@ var Document = sync.OnceValues(func() (*openapi3.T, error) {
 	if err := doc.Validate(context.Background()); err != nil {
 		return nil, fmt.Errorf("openapi.yaml is not valid: %w", err)
 	}
+	for _, anything := range []string{"AnyJSON", "Result"} { // kin-openapi refuses null without a type
+		types := openapi3.Types{"object", "array", "string", "number", "boolean", "null"}
+		doc.Components.Schemas[anything].Value.Type = &types
+	}
 	return doc, nil
 })
 
@@ -90,7 +94,8 @@ func Check(req *http.Request, sent []byte, resp *http.Response) error {
 	input := &openapi3filter.RequestValidationInput{
 		Request: clone(req, sent), PathParams: params, Route: route,
 		Options: &openapi3filter.Options{
-			AuthenticationFunc: authenticated, IncludeResponseStatus: true, ExcludeRequestBody: !sentJSON(route),
+			AuthenticationFunc: authenticated, IncludeResponseStatus: true,
+			ExcludeRequestBody:  !sentJSON(route) || refusesMembers(route, got),
 			ExcludeResponseBody: !isJSON(resp.Header) || req.Method == http.MethodHead, SkipSettingDefaults: true,
 		},
 	}
@@ -108,6 +113,7 @@ func Check(req *http.Request, sent []byte, resp *http.Response) error {
 // checkQuery refuses parameters that the description does not have, which openapi3filter ignores.
 func checkQuery(route *routers.Route, query url.Values) error {
 	for name := range query {
+		name, _, _ = strings.Cut(name, "[") // a member of an object
 		if route.Operation.Parameters.GetByInAndName("query", name) == nil {
 			return fmt.Errorf("the query parameter %s was accepted, but is not described", name)
 		}
@@ -166,6 +172,11 @@ func sentJSON(route *routers.Route) bool {
 	return body != nil && body.Value.Content["application/json"] != nil
 }
 
+// refusesMembers reports whether an answer to a batch refuses some of its members, which need not match then.
+func refusesMembers(route *routers.Route, got []byte) bool {
+	return route.Operation.OperationID == "pushJobs" && bytes.Contains(got, []byte(`{"error":{`))
+}
+
 func isJSON(h http.Header) bool {
 	kind, _, _ := mime.ParseMediaType(h.Get("Content-Type"))
 	return kind == "application/json" || kind == "application/problem+json"
@@ -189,6 +200,9 @@ func checkAnswer(input *openapi3filter.RequestValidationInput, resp *http.Respon
 	answer.SetBodyBytes(got)
 	if err := openapi3filter.ValidateResponse(context.Background(), answer); err != nil {
 		return fmt.Errorf("the answer %d does not match: %w\n%s", resp.StatusCode, err, got)
+	}
+	if content := described.Value.Content[kind]; isJSON(resp.Header) && len(got) > 0 {
+		return AllDescribed(content.Schema, got)
 	}
 	return nil
 }

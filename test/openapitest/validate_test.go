@@ -16,6 +16,7 @@ func exchange(method, path, sent string, status int, contentType, got string) er
 	resp := &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(got))}
 	resp.Header.Set("X-Request-Id", "abc")
 	resp.Header.Set("Content-Type", contentType)
+	resp.Header.Set("ETag", `"e"`)
 	return Check(req, []byte(sent), resp)
 }
 
@@ -36,6 +37,14 @@ func TestCheck(t *testing.T) {
 			without(job, `"attempts":0,`)),
 		"field too many": exchange("POST", jobs, `{"body":1}`, 200, "application/json",
 			strings.Replace(job, "{", `{"x":1,`, 1)),
+		"field too many in a list": exchange("GET", jobs+"?state=dead", ``, 200, "application/json",
+			`{"jobs":[`+strings.Replace(job, "{", `{"x":1,`, 1)+`],"next":""}`),
+		"field too many beside a job": exchange("GET", jobs+"/x", ``, 200, "application/json",
+			strings.Replace(job, "{", `{"x":1,"content_type":"","history":[],`, 1)),
+		"field too many in a problem": exchange("POST", jobs, `{}`, 400, "application/problem+json",
+			`{"type":"about:blank","title":"x","status":400,"code":"invalid","detail":"x","request_id":"x","x":1}`),
+		"field too many in a member of a batch": exchange("POST", "/v1/jobs", `{"jobs":[{"topic":"t","body":1,"x":1}]}`,
+			200, "application/json", `{"results":[`+job+`]}`),
 		"instant without ms": exchange("POST", jobs, `{"body":1}`, 200, "application/json", without(job, ".678")),
 		"bad state": exchange("POST", jobs, `{"body":1}`, 200, "application/json",
 			strings.Replace(job, "ready", "waiting", 1)),

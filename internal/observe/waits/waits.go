@@ -97,7 +97,8 @@ func stopped(f Facts) []Wait {
 	case t == nil:
 		return nil
 	case t.State == registry.TopicPaused:
-		return []Wait{{Reason: Paused, By: f.Note.PausedBy, Why: f.Note.PauseReason, Since: f.Note.PausedAt}}
+		return []Wait{{Reason: Paused, By: f.Note.PausedBy, Why: f.Note.PauseReason, Since: f.Note.PausedAt,
+			Until: f.Note.PausedUntil}}
 	case t.State == registry.TopicOffline:
 		return []Wait{{Reason: Offline}}
 	case t.Locked:

@@ -152,14 +152,14 @@ func fits(value any, left *int) bool {
 	return *left >= 0
 }
 
-// Format writes a topic's JSON as YAML that Parse reads, without the times that the registry adds.
+// Format writes a topic's JSON as YAML that Parse reads, without what the registry adds.
 func Format(topic []byte) ([]byte, error) {
 	var fields yaml.MapSlice
 	if err := yaml.UnmarshalWithOptions(topic, &fields, yaml.UseOrderedMap()); err != nil {
 		return nil, err
 	}
-	return format(slices.DeleteFunc(
-		fields, func(f yaml.MapItem) bool { return f.Key == "created_at" || f.Key == "updated_at" }))
+	told := []any{"created_at", "updated_at", "pause_reason", "paused_until"}
+	return format(slices.DeleteFunc(fields, func(f yaml.MapItem) bool { return slices.Contains(told, f.Key) }))
 }
 
 // FormatSchedule writes a schedule as YAML that Parse reads, without what the registry adds.
