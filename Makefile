@@ -15,6 +15,8 @@ GOTESTSUM   := gotest.tools/gotestsum@v1.13.0
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 LICENSES    := github.com/google/go-licenses@v1.6.0
 HELM        := helm.sh/helm/v3/cmd/helm@v3.22.0
+OAPI        := github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2
+OAPI_LIB    := github.com/oapi-codegen/runtime@v1.9.0
 GORELEASER  := github.com/goreleaser/goreleaser/v2@v2.15.1
 CYCLONEDX   := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 JSONNET     := github.com/google/go-jsonnet/cmd/jsonnet@v0.22.0
@@ -133,6 +135,11 @@ chaos-short: need-all ## the same for 90 seconds, with the race detector in ever
 .PHONY: bad-day
 bad-day: need-redis build ## play 36 bad minutes in six; print what pages, mails, commands and the endpoint's ledger say
 	WAKECALL_TEST_BINARY=$(CURDIR)/$(BINARY) WAKECALL_BAD_DAY=10s $(GO) test -vet=off -count=1 -v -timeout 20m -run TestABadDay ./test/
+
+.PHONY: generated-client
+generated-client: need-redis build ## make a client of server/openapi.yaml with oapi-codegen, compile it, push and read a job
+	WAKECALL_TEST_BINARY=$(CURDIR)/$(BINARY) WAKECALL_TEST_OAPI_CODEGEN=$(OAPI) WAKECALL_TEST_OAPI_RUNTIME=$(OAPI_LIB) \
+		$(GO) test -vet=off -count=1 -timeout 20m -run TestAGeneratedClient ./test/
 
 .PHONY: check
 check: lint ## format, lint and unit tests, without those that start many processes: before each commit

@@ -95,9 +95,8 @@ func TestAssistantOnlyReadsUnlessAllowed(t *testing.T) {
 // TestAssistantChanges sends what the command line sends.
 func TestAssistantChanges(t *testing.T) {
 	api := newFakeAPI(t, map[string]answer{
-		"GET /v1/topics/t":                {200, `{"state":"offline"}`},
-		"PUT /v1/topics/t":                {200, `{}`},
-		"PUT /v1/topics/t?reason=release": {200, `{}`},
+		"POST /v1/topics/t/pause":         {200, `{"state":"paused"}`},
+		"POST /v1/topics/t/resume":        {200, `{"state":"active"}`},
 		"POST /v1/topics/t/jobs/x/run":    {202, `{"topic":"t","id":"x","state":"ready"}`},
 		"POST /v1/topics/t/dead/retry":    {200, `{"count":3}`},
 		"DELETE /v1/topics/t/jobs/x":      {204, ``},
@@ -130,8 +129,8 @@ func TestAssistantChanges(t *testing.T) {
 		{"pause_schedule", map[string]any{"schedule": "s"}, "POST /v1/schedules/s/pause {}"},
 		{"resume_schedule", map[string]any{"schedule": "s", "catch_up": true}, `POST /v1/schedules/s/resume {"catch_up":true}`},
 		{"run_schedule", map[string]any{"schedule": "s"}, "POST /v1/schedules/s/run"},
-		{"pause_topic", map[string]any{"topic": "t", "reason": "release"}, `PUT /v1/topics/t?reason=release {"state":"paused"}`},
-		{"resume_topic", map[string]any{"topic": "t"}, `PUT /v1/topics/t {"state":"active"}`},
+		{"pause_topic", map[string]any{"topic": "t", "reason": "release"}, `POST /v1/topics/t/pause {"reason":"release"}`},
+		{"resume_topic", map[string]any{"topic": "t"}, "POST /v1/topics/t/resume {}"},
 		{"ack_alert", map[string]any{"id": 7, "reason": "known"}, `POST /v1/alerts/7/ack {"reason":"known"}`},
 	} {
 		_, failure := ask(t, s, c.tool, c.args)

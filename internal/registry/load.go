@@ -91,8 +91,9 @@ func (r *Registry) readTopics(topics, notes *gorm.DB, s *Snapshot) error {
 	if err != nil {
 		return err
 	}
-	return eachRow(notes.Model(&noteRow{}).
-		Select("topic", "pause_reason", "paused_by", "paused_at", "paused_until", "secrets_changed_at"), func(scan scanner) error {
+	notes = notes.Model(&noteRow{}).
+		Select("topic", "pause_reason", "paused_by", "paused_at", "paused_until", "secrets_changed_at")
+	return eachRow(notes, func(scan scanner) error {
 		var row noteRow
 		err := scan(&row.Topic, &row.PauseReason, &row.PausedBy, &row.PausedAt, &row.PausedUntil, &row.SecretsChangedAt)
 		if err == nil {
