@@ -26,6 +26,7 @@ func TestAnIdentityProviderSignsInAndOut(t *testing.T) {
 	p.SignIn(map[string]any{"sub": "1", "preferred_username": "carol", "groups": []string{"staff"}})
 	b.Open("/wakecall/login")
 	b.Shows(soon, "Sign in with Example SSO", "User name")
+	shots(b, "sign-in")
 	b.Expect("403")
 	b.Expect("favicon") // the provider has none
 	b.Submit(button)

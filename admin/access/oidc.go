@@ -184,6 +184,7 @@ func (h *Handler) takeAttempt(c echo.Context) (a signin.Attempt) {
 func (h *Handler) setAttempt(c echo.Context, value string, until time.Time) {
 	c.SetCookie(&http.Cookie{
 		Name: attemptCookie, Value: value, Path: h.Pages.BasePath + "/login/oidc", Expires: until, HttpOnly: true,
-		Secure: h.Proxies.Secure(c), SameSite: http.SameSiteLaxMode, // Strict would leave it out when the provider returns
+		Secure:   h.Proxies.Secure(c),
+		SameSite: http.SameSiteLaxMode, // Strict would leave it out when the provider sends the browser back
 	})
 }

@@ -22,7 +22,8 @@ func SignIn(cfg *conf.Config) (*signin.Provider, error) {
 		Name: o.Name, Issuer: o.Issuer, ClientID: o.ClientID, ClientSecret: o.ClientSecret.Reveal(), Scopes: o.Scopes,
 		UsernameClaim: o.UsernameClaim, GroupsClaim: o.GroupsClaim, CAFile: o.CAFile,
 		Roles: map[account.Role][]string{
-			account.RoleAdmin: o.Roles.Admin, account.RoleOperator: o.Roles.Operator, account.RoleViewer: o.Roles.Viewer,
+			account.RoleAdmin: o.Roles.Admin, account.RoleOperator: o.Roles.Operator,
+			account.RoleViewer: o.Roles.Viewer,
 		},
 		RedirectURL: redirectURL(cfg), Now: time.Now,
 	})
@@ -44,8 +45,9 @@ func checkSignIn(ctx context.Context, cfg *conf.Config) []Finding {
 	}
 	defer provider.Close()
 	if err := provider.Discover(ctx); err != nil {
-		return []Finding{warn(what, printable.Clip(printable.Error(err), 300), "Check admin.oidc.issuer and, for a certificate of your own, "+
-			"admin.oidc.ca_file. Users of the web admin can still sign in")}
+		const most = 300 // characters: it may contain an answer of the provider
+		return []Finding{warn(what, printable.Clip(printable.Error(err), most), "Check admin.oidc.issuer and, for a "+
+			"certificate of your own, admin.oidc.ca_file. Users of the web admin can still sign in")}
 	}
 	return []Finding{fine(what, "%s answers; register %s there", cfg.Admin.OIDC.Issuer, redirectURL(cfg))}
 }

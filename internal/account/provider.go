@@ -48,8 +48,8 @@ func (s *Store) ListProviderUsers(ctx context.Context, issuer string) ([]Provide
 	})
 }
 
-// SignInByProvider stores the sign-in of a person, and returns the user. u.Name is the name that a new user gets, unless
-// somebody else has it. The first sign-in and changes of the role are audited. Errors: ErrUnavailable.
+// SignInByProvider stores the sign-in of a person, and returns the user. u.Name is the name that a new user gets,
+// unless somebody else has it. The first sign-in and changes of the role are audited. Errors: ErrUnavailable.
 func (s *Store) SignInByProvider(ctx context.Context, u ProviderUser) (*User, error) {
 	u.SignedInAt, u.RoleGroup = database.Now(), database.Clip(u.RoleGroup, 255)
 	before, err := s.findProviderUser(ctx, &u)
@@ -94,11 +94,12 @@ func (s *Store) findProviderUser(ctx context.Context, u *ProviderUser) (before *
 	return nil, nil
 }
 
-const longestProviderName = 64 // bytes, without the number of somebody with the same name
+const longestProviderName = 64 // characters, without the number of somebody with the same name
 
 // providerName returns a name for the audit trail.
 func providerName(name string) string {
-	return providerPrefix + strings.TrimSpace(database.Clip(strings.Join(strings.Fields(name), " "), longestProviderName))
+	name = strings.Join(strings.Fields(name), " ")
+	return providerPrefix + strings.TrimSpace(database.Clip(name, longestProviderName))
 }
 
 func (s *Store) createProviderUser(ctx context.Context, u *ProviderUser) error {
