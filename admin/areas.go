@@ -28,7 +28,7 @@ type areas struct {
 func newAreas(o Options, pages *page.Pages, sessions *access.Sessions, hub *live.Hub) (in areas) {
 	in.access = access.New(access.Options{
 		Pages: pages, Sessions: sessions, Accounts: o.Accounts, Tokens: o.Registry, Audit: o.Registry,
-		Proxies: o.Proxies, Uses: o.TokenUses,
+		Proxies: o.Proxies, Uses: o.TokenUses, SignIn: o.SignIn,
 	})
 	in.figures = figures.New(figures.Options{
 		Pages: pages, Registry: o.Registry, Queue: o.Queue, History: o.History, Activity: o.Activity,

@@ -22,6 +22,7 @@ import (
 	"github.com/wakecall/wakecall/internal/observe/refusals"
 	"github.com/wakecall/wakecall/internal/observe/relays"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/signin"
 	"github.com/wakecall/wakecall/internal/store"
 )
 
@@ -33,6 +34,7 @@ type Options struct {
 	Schedules schedules.Schedules
 	Accounts  *account.Store
 	Sessions  access.SessionStore
+	SignIn    *signin.Provider // by an identity provider; nil: only local users can sign in
 	Tasks     *bulk.Runner
 	TokenUses registry.QuotaUse // nil: not shown
 	Search    jobs.Searcher     // of the journals

@@ -34,6 +34,9 @@ func (p *parts) newAdmin(l net.Listener) (role, error) {
 		return role{}, err
 	}
 	o := p.adminOptions(caller)
+	if o.SignIn, err = setup.SignIn(p.cfg); err != nil {
+		return role{}, err
+	}
 	o.Search = searcher
 	o.TLS = certificates
 	a, err := admin.New(o)

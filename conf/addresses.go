@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"net/url"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -151,6 +152,49 @@ func publicURL() Type {
 	t := matching(`^https?://[^/?#@\s]+(/[^?#\s]*)?$`, "must be an address like https://wakecall.example.com/admin/")
 	t.mask = address.Mask // of a refused one
 	return t
+}
+
+// issuerURL is the type of admin.oidc.issuer. Without TLS, anybody on the way could sign in.
+func issuerURL() Type {
+	return Type{mask: address.Mask, Parse: func(s string) (any, error) {
+		u, err := url.Parse(s)
+		if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || len(s) > maxIssuer {
+			return nil, errors.New("must be an address like https://sso.example.com/realms/main")
+		}
+		if u.Scheme != "https" && !(u.Scheme == "http" && IsLoopback(net.JoinHostPort(u.Hostname(), "0"))) {
+			return nil, errors.New("must start with https://, except on this machine")
+		}
+		if strings.HasSuffix(s, "/.well-known/openid-configuration") {
+			return nil, errors.New("must be the issuer, without /.well-known/openid-configuration")
+		}
+		return s, nil
+	}}
+}
+
+const maxIssuer = 255 // the registry's column
+
+// scopes is the type of admin.oidc.scopes.
+func scopes() Type {
+	return List(func(s string) (any, error) {
+		list := commaList(s)
+		if !slices.Contains(list, "openid") {
+			return nil, errors.New("must include openid")
+		}
+		return list, nil
+	})
+}
+
+// groups is the type of lists of groups, whose names may have spaces.
+func groups() Type {
+	split := func(s string) (list []string) {
+		for group := range strings.SplitSeq(s, ",") {
+			if group = strings.TrimSpace(group); group != "" {
+				list = append(list, group)
+			}
+		}
+		return list
+	}
+	return Type{split: split, Parse: func(s string) (any, error) { return split(s), nil }}
 }
 
 func basePath() Type {

@@ -68,6 +68,28 @@ type Admin struct {
 	FirstPassword  Secret       `key:"first_password"`
 	TLSCert        string       `key:"tls_cert"`
 	TLSKey         string       `key:"tls_key"`
+	OIDC           OIDC         `key:"oidc"`
+}
+
+// OIDC configures the sign-in to the web admin by an identity provider.
+type OIDC struct {
+	Issuer        string    `key:"issuer"` // empty: there is none
+	ClientID      string    `key:"client_id"`
+	ClientSecret  Secret    `key:"client_secret"`
+	Name          string    `key:"name"`
+	Scopes        []string  `key:"scopes"`
+	UsernameClaim string    `key:"username_claim"`
+	GroupsClaim   string    `key:"groups_claim"`
+	Roles         OIDCRoles `key:"roles"`
+	RedirectURL   string    `key:"redirect_url"`
+	CAFile        string    `key:"ca_file"`
+}
+
+// OIDCRoles are the groups of the provider that have a role in the web admin.
+type OIDCRoles struct {
+	Admin    []string `key:"admin"`
+	Operator []string `key:"operator"`
+	Viewer   []string `key:"viewer"`
 }
 
 // Metrics configures where the master serves /metrics.

@@ -380,3 +380,29 @@ func TestEveryFormOfAFileIsRead(t *testing.T) {
 		}
 	}
 }
+
+// TestTheIdentityProviderIsChecked: the problems name the way out.
+func TestTheIdentityProviderIsChecked(t *testing.T) {
+	const client = "\n    client_id: wakecall\n    roles: {admin: [ops team, sre]}\n"
+	c := load(t, "admin:\n  oidc:\n    issuer: https://sso.example.com/realms/main"+client,
+		"WAKECALL_ADMIN_OIDC_ROLES_VIEWER=staff, all of us")
+	if o := c.Admin.OIDC; !slices.Equal(o.Roles.Admin, []string{"ops team", "sre"}) || o.GroupsClaim != "groups" ||
+		!slices.Equal(o.Roles.Viewer, []string{"staff", "all of us"}) ||
+		!slices.Equal(o.Scopes, []string{"openid", "profile", "email"}) {
+		t.Errorf("got %+v", o)
+	}
+	for text, want := range map[string]string{
+		"issuer: https://sso.example.com":                                         "set both, or neither",
+		"issuer: https://sso.example.com\n    client_id: x":                       "nobody could sign in: set admin.oidc.roles.admin",
+		"issuer: http://sso.example.com" + client:                                 "must start with https://",
+		"issuer: https://h/.well-known/openid-configuration" + client:             "without /.well-known",
+		"issuer: https://h" + client + "    scopes: [profile]":                    "must include openid",
+		"issuer: https://h" + client + "    redirect_url: https://h/":             "must end with /login/oidc/callback",
+		"issuer: http://127.0.0.1:8080" + client + "    client_secret: [a, b, c]": "not a list",
+	} {
+		_, err := Load(LoadOptions{File: write(t, "admin:\n  oidc:\n    "+text+"\n")})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}

@@ -147,6 +147,32 @@ var keys = []Key{
 			"data_dir/admin-password. Set WAKECALL_ADMIN_FIRST_PASSWORD_FILE instead of writing it here."},
 	{"admin.tls_cert", "", Path().With("admin.tls_key"), certHelp},
 	{"admin.tls_key", "", Path(), keyHelp},
+	{"admin.oidc.issuer", "", issuerURL().With("admin.oidc.client_id"),
+		"Issuer of an identity provider that signs users in by OpenID Connect, such as " +
+			"https://sso.example.com/realms/main, exactly as its discovery document has it. It needs client_id and " +
+			"roles. Empty: only the users of the web admin can sign in, who always can."},
+	{"admin.oidc.client_id", "", Text(), "Client ID that the provider gave Wakecall."},
+	{"admin.oidc.client_secret", "", secret(1),
+		"Client secret that belongs to client_id. Set WAKECALL_ADMIN_OIDC_CLIENT_SECRET_FILE instead of writing it " +
+			"here. Empty: a public client, which proves itself with PKCE alone."},
+	{"admin.oidc.name", "", matching(`^.{1,40}$`, "must have at most 40 characters"),
+		"Name of the provider on the sign-in page: Sign in with NAME. Empty: the issuer's host."},
+	{"admin.oidc.scopes", "openid,profile,email", scopes(), "Scopes to request. openid is required."},
+	{"admin.oidc.username_claim", "", Text(),
+		"Claim with the name of a user. The audit trail has oidc:NAME. Empty: preferred_username, or else email."},
+	{"admin.oidc.groups_claim", "groups", Text(),
+		"Claim that admin.oidc.roles is about: one text, or a list. It may be any claim, such as roles, hd or email."},
+	{"admin.oidc.roles.admin", "", groups(),
+		"Groups whose users are admins, separated by commas. A user in several groups has the highest role, and " +
+			"without any of them cannot sign in. A change applies from a user's next sign-in."},
+	{"admin.oidc.roles.operator", "", groups(), "Groups whose users are operators."},
+	{"admin.oidc.roles.viewer", "", groups(), "Groups whose users are viewers."},
+	{"admin.oidc.redirect_url", "", matching(`^https?://[^/?#@\s]+(/[^?#\s]*)?/login/oidc/callback$`,
+		"must end with /login/oidc/callback, such as https://wakecall.example.com/login/oidc/callback"),
+		"Address to which the provider sends users back; it must be registered there. Empty: /login/oidc/callback " +
+			"below admin.public_url, or below the address from this machine."},
+	{"admin.oidc.ca_file", "", Path(),
+		"PEM file of certificate authorities to trust for the provider, besides those of the system."},
 
 	{"metrics.addr", "127.0.0.1:9789", listen(),
 		"Address of /metrics for Prometheus, HOST:PORT. The master serves it, with the metrics of all processes of " +

@@ -214,6 +214,7 @@ func (l *loader) crossCheck() {
 		listeners = append(listeners, k.Path)
 	}
 	l.checkOwnListeners()
+	l.checkRoles()
 	const key, file = "registry.seal_key", "registry.seal_key_file"
 	l.checkPair(key, file, value(key) == "" || value(file) == "", "set one of them")
 	l.checkDataDir()
@@ -233,6 +234,24 @@ func (l *loader) checkOwnListeners() {
 			l.report(allowed.Source, allowed.Key, fmt.Sprintf("%q must be one of %s", name,
 				strings.Join(listeners, ", ")))
 		}
+	}
+}
+
+// checkRoles ensures that somebody may sign in by the identity provider.
+func (l *loader) checkRoles() {
+	const section = "admin.oidc."
+	issuer := l.settings[section+"issuer"]
+	var roles strings.Builder
+	for _, role := range []string{"admin", "operator", "viewer"} {
+		key := section + "roles." + role
+		roles.WriteString(l.settings[key].Value)
+		if l.reported[key] {
+			return
+		}
+	}
+	if issuer.Value != "" && roles.Len() == 0 {
+		l.report(issuer.Source, section+"roles", "nobody could sign in: set "+section+"roles.admin, "+section+
+			"roles.operator or "+section+"roles.viewer to groups of the identity provider")
 	}
 }
 

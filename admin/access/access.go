@@ -12,6 +12,7 @@ import (
 	"github.com/wakecall/wakecall/internal/account"
 	"github.com/wakecall/wakecall/internal/listen"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/signin"
 )
 
 // Options are what the pages of this package need.
@@ -24,6 +25,7 @@ type Options struct {
 	Audit    Audit
 	Uses     registry.QuotaUse // nil: not shown
 	Proxies  page.Proxies
+	SignIn   *signin.Provider // nil: only local users can sign in
 }
 
 // Tokens has the API tokens.
@@ -54,9 +56,16 @@ type Handler struct {
 // New returns a Handler.
 func New(o Options) *Handler {
 	return &Handler{
-		Options: o, attempts: listen.NewLoginLimit(o.Now), users: &users{accounts: o.Accounts, now: o.Now},
-		codes: newCodes(o.Now),
+		Options: o, attempts: listen.NewLoginLimit(o.Now), codes: newCodes(o.Now),
+		users: &users{accounts: o.Accounts, now: o.Now, issuer: issuerOf(o.SignIn)},
 	}
+}
+
+func issuerOf(p *signin.Provider) string {
+	if p == nil {
+		return ""
+	}
+	return p.Issuer
 }
 
 // OpenRoutes registers the pages that do not require signing in.

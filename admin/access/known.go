@@ -14,6 +14,7 @@ import (
 type users struct {
 	accounts *account.Store
 	now      func() time.Time
+	issuer   string // of the users whom the identity provider signs in; empty: nobody may be signed in by it
 
 	mu    sync.Mutex
 	known map[string]*account.User // users who may sign in
@@ -34,7 +35,7 @@ func (u *users) get(ctx context.Context, name string) (*account.User, error) {
 	if ok && age < userFresh {
 		return user, nil
 	}
-	list, err := u.accounts.ListUsers(ctx)
+	list, err := u.list(ctx)
 	if errors.Is(err, registry.ErrUnavailable) && ok && age < userStale {
 		return user, nil
 	}
@@ -50,6 +51,19 @@ func (u *users) get(ctx context.Context, name string) (*account.User, error) {
 		}
 	}
 	return u.known[name], nil
+}
+
+// list returns the local users, and those whom the identity provider has signed in.
+func (u *users) list(ctx context.Context) ([]account.User, error) {
+	list, err := u.accounts.ListUsers(ctx)
+	if err != nil || u.issuer == "" {
+		return list, err
+	}
+	others, err := u.accounts.ListProviderUsers(ctx, u.issuer)
+	for i := range others {
+		list = append(list, *others[i].User())
+	}
+	return list, err
 }
 
 // forget makes the next get read the database, after a change.

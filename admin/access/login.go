@@ -17,6 +17,8 @@ func (h *Handler) loginRoutes(g *echo.Group) {
 	h.Pages.FormsOf(g, "/login", "/login/code")
 	g.POST("/login", h.login)
 	g.POST("/login/code", h.loginCode)
+	g.GET("/login/oidc", h.beginOIDC)
+	g.GET("/login/oidc/callback", h.endOIDC)
 	g.POST("/logout", h.logout)
 }
 
@@ -25,13 +27,14 @@ type loginForm struct {
 	Next     string
 	Error    string
 	Kept     string // the form that was sent after the session had expired, see page.SealKept
+	Provider string // the identity provider's name; empty: there is none
 }
 
 func (h *Handler) loginPage(c echo.Context) error {
 	if h.Sessions.GetString(c.Request().Context(), keyUser) != "" {
 		return h.Pages.Redirect(c, h.Pages.Local(c.QueryParam("next"), "/"))
 	}
-	return h.Pages.Render(c, http.StatusOK, "login", loginForm{Next: c.QueryParam("next")})
+	return h.showLogin(c, http.StatusOK, loginForm{Next: c.QueryParam("next")})
 }
 
 const longestName = 64 // of a user's name: a longer one is cut before it is counted, logged and shown
@@ -52,13 +55,13 @@ func (h *Handler) login(c echo.Context) error {
 	}
 	if wait := h.waits(c, form.Username); wait > 0 {
 		form.Error = h.Texts.T(c, "login.wait", h.Texts.Words(c, wait))
-		return h.Pages.Render(c, http.StatusTooManyRequests, "login", form)
+		return h.showLogin(c, http.StatusTooManyRequests, form)
 	}
 	u, err := h.Accounts.CheckPassword(c.Request().Context(), form.Username, c.FormValue("password"))
 	if errors.Is(err, account.ErrNoUser) {
 		h.Log.Warn("sign-in failed", "user", form.Username, "address", c.RealIP())
 		form.Error = h.Texts.T(c, "login.wrong")
-		return h.Pages.Render(c, http.StatusUnauthorized, "login", form)
+		return h.showLogin(c, http.StatusUnauthorized, form)
 	}
 	if err != nil {
 		return err
@@ -71,11 +74,11 @@ func (h *Handler) login(c echo.Context) error {
 		return h.askCode(c, u, form)
 	}
 	h.attempts.Passed(form.Username, c.RealIP())
-	return h.startSession(c, u, form)
+	return h.welcome(c, u, form)
 }
 
 // startSession starts the user's session under a new token, which prevents session fixation.
-func (h *Handler) startSession(c echo.Context, u *account.User, form loginForm) error {
+func (h *Handler) startSession(c echo.Context, u *account.User) error {
 	ctx := c.Request().Context()
 	if err := h.Sessions.RenewToken(ctx); err != nil {
 		return err
@@ -85,6 +88,15 @@ func (h *Handler) startSession(c echo.Context, u *account.User, form loginForm) 
 	h.Sessions.Put(ctx, keyOwn, rand.Text())
 	h.Sessions.Put(ctx, keySince, h.Now().Unix())
 	h.users.forget()
+	return nil
+}
+
+// welcome starts the session of a local user, who returns to the page or the form for which they had to sign in.
+func (h *Handler) welcome(c echo.Context, u *account.User, form loginForm) error {
+	if err := h.startSession(c, u); err != nil {
+		return err
+	}
+	ctx := c.Request().Context()
 	if err := h.Accounts.NoteSignIn(ctx, u.Name, c.RealIP()); err != nil {
 		h.Log.Warn("record the sign-in", "user", u.Name, "error", err)
 	}
@@ -96,8 +108,15 @@ func (h *Handler) startSession(c echo.Context, u *account.User, form loginForm) 
 }
 
 func (h *Handler) logout(c echo.Context) error {
-	if err := h.Sessions.Destroy(c.Request().Context()); err != nil {
+	ctx := c.Request().Context()
+	user, idToken := account.User{Name: h.Sessions.GetString(ctx, keyUser)}, h.Sessions.GetString(ctx, keyIDToken)
+	if err := h.Sessions.Destroy(ctx); err != nil {
 		return err
+	}
+	if h.SignIn != nil && user.ByProvider() {
+		if address := h.SignIn.SignOutURL(ctx, idToken); address != "" {
+			return h.signOutOIDC(c, address)
+		}
 	}
 	return h.Pages.Redirect(c, "/login")
 }

@@ -129,7 +129,7 @@ func (h *Handler) toLogin(c echo.Context) error {
 	_, err := c.Cookie(sessionCookie)
 	if hadSession := err == nil; hadSession && k.Action != "" {
 		form := loginForm{Kept: h.Pages.SealKept(k), Error: h.Texts.T(c, "login.expired")}
-		return h.Pages.Render(c, http.StatusUnauthorized, "login", form)
+		return h.showLogin(c, http.StatusUnauthorized, form)
 	}
 	if page.IsFragment(c) { // leaving the page would lose the input
 		return echo.NewHTTPError(http.StatusUnauthorized, "")

@@ -76,7 +76,7 @@ func (h *Handler) loginCode(c echo.Context) error {
 	} else if !waiting { // the password was changed or the user disabled in the meantime
 		return h.Pages.Redirect(c, "/login")
 	}
-	return h.startSession(c, u, form)
+	return h.welcome(c, u, form)
 }
 
 // totpSetup holds what is needed to set up an authenticator.

@@ -59,6 +59,8 @@ type accessData struct {
 	Users    []userLine
 	Tokens   []tokenLine
 	Sessions []sessionLine
+	Provider string // the identity provider's name; empty: there is none
+	Others   []account.ProviderUser
 	Roles    []account.Role
 	Rights   []registry.Right
 	accessForms
@@ -96,6 +98,12 @@ func (h *Handler) accessPage(c echo.Context, status int, forms accessForms) erro
 	}
 	if data.Sessions, err = h.listSessions(c, ""); err != nil {
 		return err
+	}
+	if h.SignIn != nil {
+		data.Provider = h.SignIn.Label()
+		if data.Others, err = h.Accounts.ListProviderUsers(ctx, h.SignIn.Issuer); err != nil {
+			return err
+		}
 	}
 	return h.Pages.Render(c, status, "access", data)
 }

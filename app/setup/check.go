@@ -57,5 +57,6 @@ func Check(ctx context.Context, cfg *conf.Config) []Finding {
 	findings = append(findings, registryFindings...)
 	findings = append(findings, checkShards(ctx, cfg, shards)...)
 	findings = append(findings, checkAlertmanager(ctx, cfg)...)
+	findings = append(findings, checkSignIn(ctx, cfg)...)
 	return append(findings, checkCallbacks(cfg))
 }

@@ -23,6 +23,9 @@ func Prepare(ctx context.Context, cfg *conf.Config, log *slog.Logger) ([]registr
 	if err := certificatesError(cfg); err != nil {
 		return nil, err
 	}
+	if _, err := SignIn(cfg); err != nil { // the admin would crash in a loop
+		return nil, err
+	}
 	if err := MakeDataDir(cfg); err != nil {
 		return nil, err
 	}

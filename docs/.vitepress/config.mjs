@@ -63,6 +63,7 @@ const groups = [
       "operations/monitoring",
       "operations/tracing",
       "operations/outbox",
+      "operations/sign-in",
       "operations/runbooks",
       "operations/troubleshooting",
       "operations/upgrade",

@@ -39,8 +39,10 @@ func files(root string) (map[string]string, error) {
 
 // sections explains sections of the configuration.
 var sections = map[string]string{
-	"server":   "The HTTP API.",
-	"admin":    "The web admin.",
+	"server": "The HTTP API.",
+	"admin":  "The web admin.",
+	"admin.oidc": "Sign-in by an identity provider with OpenID Connect; docs/operations/sign-in.md has the steps for " +
+		"Keycloak, Microsoft Entra ID and Google.",
 	"registry": "The database of topics, shards, users and tokens. Secrets in it are encrypted.",
 	"redis":    "The Redis deployments that hold the jobs.",
 	"gateways": "Listeners that speak the protocols of other systems, so that their clients work unchanged. Each is " +

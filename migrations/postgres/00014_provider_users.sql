@@ -1,0 +1,16 @@
+-- +goose Up
+-- People whom an identity provider has signed in to the web admin.
+CREATE TABLE provider_users (
+    name TEXT COLLATE "C" NOT NULL PRIMARY KEY, -- in the audit trail
+    issuer TEXT COLLATE "C" NOT NULL,
+    subject TEXT COLLATE "C" NOT NULL,
+    role TEXT NOT NULL, -- that of the last sign-in
+    role_group TEXT NOT NULL, -- the group that has it
+    created_at TIMESTAMPTZ NOT NULL,
+    signed_in_at TIMESTAMPTZ NOT NULL,
+    address TEXT NOT NULL, -- from where that was
+    UNIQUE (issuer, subject)
+);
+
+-- +goose Down
+DROP TABLE provider_users;
