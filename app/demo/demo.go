@@ -120,7 +120,8 @@ func signIn(cfg *conf.Config, dir string) string {
 	if _, err := os.Stat(filepath.Join(cfg.DataDir, registry.PasswordFile)); err != nil {
 		return where + ")."
 	}
-	return where + "). This shows its password:\n\n  cat " + printable.Word(filepath.Join(dir, registry.PasswordFile)) + "\n"
+	file := filepath.Join(dir, registry.PasswordFile)
+	return where + "). This shows its password:\n\n  cat " + printable.Word(file) + "\n"
 }
 
 // nearPath returns a path relative to the working directory if it is below that directory.
