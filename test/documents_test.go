@@ -21,7 +21,8 @@ var (
 func TestLinksOfTheDocuments(t *testing.T) {
 	t.Parallel()
 	var documents []string
-	for _, pattern := range []string{"../*.md", "../docs/*.md", "../docs/*/*.md", "../deploy/*/*.md", "../clients/*/*.md"} {
+	for _, pattern := range []string{"../*.md", "../docs/*.md", "../docs/*/*.md", "../docs/guides/*/*.md", "../deploy/*/*.md",
+		"../clients/*/*.md"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
@@ -48,6 +49,26 @@ func TestLinksOfTheDocuments(t *testing.T) {
 			if anchor != "" && strings.HasSuffix(target, ".md") && !anchors(withoutCode(t, target))[anchor] {
 				t.Errorf("%s links to %s: no such heading", document, link[1])
 			}
+		}
+	}
+}
+
+// TestLinksForLanguageModels: docs/public/llms.txt, which the site has at its root, names pages that exist.
+func TestLinksForLanguageModels(t *testing.T) {
+	t.Parallel()
+	const docs = "https://raw.githubusercontent.com/wakecall/wakecall/main/"
+	text, err := os.ReadFile("../docs/public/llms.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	links := documentLink.FindAllStringSubmatch(string(text), -1)
+	if len(links) < 20 {
+		t.Fatalf("only %d links", len(links))
+	}
+	for _, link := range links {
+		path, found := strings.CutPrefix(link[1], docs)
+		if _, err := os.Stat(filepath.Join("..", path)); err != nil || !found {
+			t.Errorf("llms.txt links to %s: %v", link[1], err)
 		}
 	}
 }

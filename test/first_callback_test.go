@@ -29,6 +29,30 @@ func TestTheFirstCallbackOfThePage(t *testing.T) {
 		"order-44", "retried at", `closing {"order":44} attempt 2`, "state         done")
 }
 
+// TestThePagesHaveOneExample: a reader who goes from one page to the next meets the same topic with the same endpoint,
+// at the name that it has from there.
+func TestThePagesHaveOneExample(t *testing.T) {
+	t.Parallel()
+	url := regexp.MustCompile(`callback_url"?: ?"?(http[^"\s]+)`)
+	hosts := map[string]string{
+		"../README.md": "127.0.0.1", "../docs/first-callback.md": "127.0.0.1", "../docs/install/package.md": "127.0.0.1",
+		"../docs/install/container.md": "host.docker.internal", "../docs/install/kubernetes.md": "shop.default.svc",
+	}
+	for page, host := range hosts {
+		text, err := os.ReadFile(page)
+		must(t, err)
+		found := url.FindAllStringSubmatch(string(text), -1)
+		if len(found) == 0 || !strings.Contains(string(text), "shop.close") {
+			t.Errorf("%s has no topic shop.close with a callback_url", page)
+		}
+		for _, match := range found {
+			if want := "http://" + host + ":9000/"; match[1] != want {
+				t.Errorf("%s calls %s, want %s", page, match[1], want)
+			}
+		}
+	}
+}
+
 // pageFor returns a page of the documents with the addresses of an installation in place of the defaults. Further pairs
 // are replaced, too.
 func pageFor(t *testing.T, i *installation, name string, pairs ...string) string {

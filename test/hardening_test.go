@@ -237,7 +237,7 @@ func TestPromisesNameTheirTests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, doc := range []string{"security.md", "reliability.md", "operations/backup.md", "reference/gateways.md"} {
+	for _, doc := range []string{"reliability-report.md", "operations/backup.md", "reference/gateways.md"} {
 		b, err := os.ReadFile(filepath.Join("..", "docs", doc))
 		if err != nil {
 			t.Fatal(err)

@@ -74,6 +74,18 @@ func TestImagesRunTheSame(t *testing.T) {
 	}
 }
 
+// TestThePortsOfImagesCanBePublished: what listens on a container's own 127.0.0.1 is out of reach.
+func TestThePortsOfImagesCanBePublished(t *testing.T) {
+	env := readDockerfile(t, "Dockerfile").env
+	for _, want := range []string{
+		"WAKECALL_SERVER_ADDR=0.0.0.0:6789", "WAKECALL_ADMIN_ADDR=0.0.0.0:8088", "WAKECALL_METRICS_ADDR=0.0.0.0:9789",
+	} {
+		if !slices.Contains(env, want) {
+			t.Errorf("%s is not in %v", want, env)
+		}
+	}
+}
+
 // inContainer runs a command as the first process of a read-only root with /proc and /dev/null, as an unprivileged
 // user. Only data_dir is writable.
 const inContainer = `cd / && mount --bind "$0" "$0" && mount --bind "$0/var/lib/wakecall" "$0/var/lib/wakecall" &&
@@ -81,7 +93,8 @@ mount -o remount,bind,ro "$0" && mount -t proc proc "$0/proc" && mount --bind /d
 exec chroot --userspec="$1" "$0" "${@:2}"`
 
 // TestImageNeedsNothingElse than what distroless/static has: the binary becomes healthy and calls a job in a root
-// without a shell and libraries, with Redis outside, by the commands of deploy/Dockerfile.
+// without a shell and libraries, with Redis outside, by the commands of deploy/Dockerfile. `up --demo` is what the README
+// runs first.
 func TestImageNeedsNothingElse(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
@@ -104,7 +117,7 @@ func TestImageNeedsNothingElse(t *testing.T) {
 		fmt.Sprintf("WAKECALL_ADMIN_ADDR=127.0.0.1:%d", freeport.TCP(t)))
 	cmd := exec.Command("unshare", slices.Concat(
 		[]string{"--mount", "--pid", "--fork", "--kill-child", "bash", "-c", inContainer, root, d.user},
-		d.entrypoint, d.args)...)
+		d.entrypoint, d.args, []string{"--demo"})...)
 	cmd.Env = append(env, "PATH="+os.Getenv("PATH"))
 	p := process.Start(t, dir, "image", cmd)
 
@@ -128,6 +141,12 @@ func TestImageNeedsNothingElse(t *testing.T) {
 	topic := i.topic(t, nil, nil)
 	i.MustPush(t, topic, M{"body": 1, "delay": "100ms"})
 	endpoint.WaitCalls(t, topic, 1)
+	harness.Eventually(t, harness.Patience, "the demo to say how to sign in", func() error {
+		if log := p.Log(0); !strings.Contains(log, "shows its password:\n\n  cat ") {
+			return errors.New(log)
+		}
+		return nil
+	})
 
 	first, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", p.PID()))
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/wakecall/wakecall/client"
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/internal/log/printable"
+	"github.com/wakecall/wakecall/internal/registry"
 )
 
 const (
@@ -99,16 +100,28 @@ func connect(ctx context.Context, cfg *conf.Config) (*client.Client, error) {
 }
 
 func greeting(cfg *conf.Config, endpoint string) string {
+	dir := nearPath(cfg.DataDir)
+	token := filepath.Join(dir, filepath.Base(setup.TokenFile(cfg)))
 	return fmt.Sprintf(`
 Wakecall is up at %[1]s (API documentation: %[1]s/docs). Push a first job, due in five seconds:
 
   %[2]s
 
 Its callback is printed here, on a line that begins with "demo:", as are those of your topics with the callback_url
-%[3]s. Ctrl-C stops everything; the jobs are kept in %[4]s.
+%[3]s. %[4]s
+Ctrl-C stops everything; the jobs are kept in %[5]s.
 
-`, setup.APIURL(cfg), page.FirstCurl(setup.APIURL(cfg), topic, nearPath(setup.TokenFile(cfg))), endpoint,
-		nearPath(cfg.DataDir))
+`, setup.APIURL(cfg), page.FirstCurl(setup.APIURL(cfg), topic, token), endpoint, signIn(cfg, dir), dir)
+}
+
+// signIn says how to open the web admin. The file of the password is there unless admin.first_password was set.
+func signIn(cfg *conf.Config, dir string) string {
+	where := "The web admin is at " + setup.AdminURL(cfg) + " (user admin"
+	if _, err := os.Stat(filepath.Join(cfg.DataDir, registry.PasswordFile)); err != nil {
+		return where + ")."
+	}
+	file := filepath.Join(dir, registry.PasswordFile)
+	return where + "). This shows its password:\n\n  cat " + printable.Word(file) + "\n"
 }
 
 // nearPath returns a path relative to the working directory if it is below that directory.
@@ -118,7 +131,7 @@ func nearPath(path string) string {
 		return path
 	}
 	near, err := filepath.Rel(dir, path)
-	if err != nil || strings.HasPrefix(near, "..") {
+	if err != nil || near == "." || strings.HasPrefix(near, "..") {
 		return path
 	}
 	return near

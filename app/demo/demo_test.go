@@ -3,7 +3,6 @@ package demo
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -15,7 +14,6 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/conf"
-	"github.com/wakecall/wakecall/internal/callback"
 	"github.com/wakecall/wakecall/internal/log/printable/printabletest"
 )
 
@@ -62,30 +60,22 @@ func TestGreetingCanBePastedIntoAShell(t *testing.T) {
 	}
 }
 
-// TestTheReadmesTopicCallsTheDemoEndpoint, so that its example works as shown.
-func TestTheReadmesTopicCallsTheDemoEndpoint(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
-	if err != nil {
+// TestGreetingSaysHowToSignIn, which nobody guesses inside a container.
+func TestGreetingSaysHowToSignIn(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	cfg := conf.Default()
+	cfg.DataDir, cfg.Admin.Addr = dir, "0.0.0.0:8088" // as in the images, which start in data_dir
+	if text := greeting(cfg, ""); !strings.Contains(text, "http://127.0.0.1:8088/ (user admin).") {
+		t.Errorf("without a password file: %s", text)
+	}
+	file := filepath.Join(dir, "admin-password")
+	if err := os.WriteFile(file, []byte("do not print"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, spec, found := bytes.Cut(readme, []byte("/v1/topics/shop.close -H"))
-	_, spec, quoted := bytes.Cut(spec, []byte("-d '"))
-	spec, _, ended := bytes.Cut(spec, []byte("'"))
-	var fields struct {
-		URL     string `json:"callback_url"`
-		RetryIf string `json:"retry_if"`
-	}
-	if err := json.Unmarshal(spec, &fields); err != nil || !found || !quoted || !ended {
-		t.Fatalf("the example has changed: %q, %v", spec, err)
-	}
-	if !strings.HasPrefix(fields.URL, "http://"+address+"/") {
-		t.Errorf("the topic's endpoint is %s, and the demo's %s", fields.URL, address)
-	}
-	w := httptest.NewRecorder()
-	handler(io.Discard, time.Now).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/", strings.NewReader("{}")))
-	retry, err := callback.TryRetryIf("", fields.RetryIf, w.Code, w.Header(), w.Body.Bytes())
-	if err != nil || retry {
-		t.Errorf("retry_if %q on the demo's answer %s: %t, %v", fields.RetryIf, w.Body, retry, err)
+	text := greeting(cfg, "")
+	if !strings.Contains(text, "\n  cat "+file+"\n") || strings.Contains(text, "do not print") {
+		t.Errorf("the way to the password, but not the password: %s", text)
 	}
 }
 
@@ -93,7 +83,7 @@ func TestNearPath(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
 	for path, want := range map[string]string{
-		filepath.Join(dir, "data", "x"): "data/x", "/elsewhere/x": "/elsewhere/x", dir: ".",
+		filepath.Join(dir, "data", "x"): "data/x", "/elsewhere/x": "/elsewhere/x", dir: dir,
 	} {
 		if got := nearPath(path); got != want {
 			t.Errorf("%s: %s, want %s", path, got, want)

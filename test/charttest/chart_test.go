@@ -334,7 +334,7 @@ podAnnotations: {note: "1"}
 podLabels: {team: shop}
 extraVolumes: [{name: accounts, secret: {secretName: accounts}}]
 extraVolumeMounts: [{name: accounts, mountPath: /run/wakecall/accounts}]
-extraEnv: [{name: HTTPS_PROXY, value: "http://proxy:3128"}]
+extraEnv: [{name: TZ, value: Europe/Berlin}]
 `)
 	pod := "template.spec."
 	for name, values := range map[string]map[string]string{
@@ -352,7 +352,7 @@ extraEnv: [{name: HTTPS_PROXY, value: "http://proxy:3128"}]
 			"template.metadata.annotations.note": "1", "template.metadata.labels.team": "shop",
 			pod + "volumes.2.secret.secretName":           "accounts",
 			pod + "containers.0.volumeMounts.3.mountPath": "/run/wakecall/accounts",
-			pod + "containers.0.env.9.name":               "HTTPS_PROXY",
+			pod + "containers.0.env.9.name":               "TZ",
 			pod + "volumes.1.projected.sources.1.secret":  "map[items:[map[key:dsn path:registryDSN]] name:mysql]",
 			pod + "volumes.1.projected.sources.3":         "",
 		},
