@@ -20,13 +20,13 @@ type series map[string]string
 // calling is an installation at rest for an hour: two pods with two dispatchers each, whose calls took 200 ms.
 func calling(changes ...series) series {
 	all := series{
-		`wakecall_callback_duration_seconds_sum{IS}`:         "0+12x60",
-		`wakecall_callback_duration_seconds_count{IS}`:       "0+60x60",
-		`wakecall_due_jobs{IS,minute="1"}`:          "0x60",
-		`wakecall_dispatcher_free_places{IS,n="1"}`: "256x60",
-		`wakecall_dispatcher_free_places{IS,n="2"}`: "256x60",
-		`wakecall_dispatcher_free_places{IS,n="3"}`: "256x60",
-		`wakecall_dispatcher_free_places{IS,n="4"}`: "256x60",
+		`wakecall_callback_duration_seconds_sum{IS}`:   "0+12x60",
+		`wakecall_callback_duration_seconds_count{IS}`: "0+60x60",
+		`wakecall_due_jobs{IS,minute="1"}`:             "0x60",
+		`wakecall_dispatcher_free_places{IS,n="1"}`:    "256x60",
+		`wakecall_dispatcher_free_places{IS,n="2"}`:    "256x60",
+		`wakecall_dispatcher_free_places{IS,n="3"}`:    "256x60",
+		`wakecall_dispatcher_free_places{IS,n="4"}`:    "256x60",
 	}
 	for _, c := range changes {
 		maps.Copy(all, c)
