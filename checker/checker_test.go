@@ -272,7 +272,7 @@ func TestAScrapeHasShardsAndJobs(t *testing.T) {
 		for name, want := range map[string]float64{
 			"wakecall_redis_up h1 a": 1, "wakecall_redis_memory_bytes a": 30, "wakecall_redis_max_memory_bytes a": 100,
 			"wakecall_redis_jobs a": 7, "wakecall_schedules active": 4,
-			"wakecall_redis_ping_seconds h1 a": 0.001, "wakecall_jobs ready t": 5,
+			"wakecall_redis_ping_duration_seconds h1 a": 0.001, "wakecall_jobs ready t": 5,
 			"wakecall_jobs delayed v": 3, "wakecall_jobs dead (other)": 2, "wakecall_oldest_ready_seconds t": 1,
 			"wakecall_backlog_clear_seconds t": 240, "wakecall_absent_host gone b": 1,
 		} {
@@ -287,7 +287,7 @@ func TestAScrapeHasShardsAndJobs(t *testing.T) {
 		}
 		leads = false
 		if got := slices.Sorted(maps.Keys(scrape(t, r))); !slices.Equal(got,
-			[]string{"wakecall_redis_ping_seconds h1 a", "wakecall_redis_up h1 a"}) {
+			[]string{"wakecall_redis_ping_duration_seconds h1 a", "wakecall_redis_up h1 a"}) {
 			t.Errorf("while another host leads, this one shows %q", got)
 		}
 		leads = true

@@ -127,7 +127,7 @@ func (s *reserver) attempt(r *reservation, topic *registry.Topic, ttr time.Durat
 		return end(r, store.Release, "not confirmed")
 	}
 	if r.Attempts == 0 && r.Snoozes == 0 {
-		s.d.metrics.lateness.Observe(late)
+		s.d.metrics.lateness.Observe(r.Topic, late)
 	}
 	o = &outcome{
 		End: store.End{Lease: r.Lease, AtHead: true}, job: r.Job,

@@ -50,7 +50,7 @@ func TestAJobIsNotLateBeforeItsPush(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, f := range families {
-		if h := f.GetMetric()[0].GetHistogram(); f.GetName() == "wakecall_lateness_seconds" &&
+		if h := f.GetMetric()[0].GetHistogram(); f.GetName() == "wakecall_callback_lateness_seconds" &&
 			(h.GetSampleCount() != 1 || h.GetSampleSum() > time.Hour.Seconds()) {
 			t.Errorf("its lateness is %g s", h.GetSampleSum())
 		}

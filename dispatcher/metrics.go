@@ -10,8 +10,7 @@ import (
 
 type counters struct {
 	callbacks                          *metrics.Counter
-	lateness                           prometheus.Histogram
-	duration                           prometheus.Histogram
+	lateness, duration                 *metrics.Histogram
 	batch                              prometheus.Histogram
 	lost, settleRetries, journalErrors prometheus.Counter
 }
@@ -25,16 +24,15 @@ func newCounters(r prometheus.Registerer, p *places, topics int) *counters {
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
-	histogram := func(name, help string, buckets []float64) prometheus.Histogram {
-		return prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets})
-	}
-	seconds := prometheus.ExponentialBuckets(0.0005, 2, 20)
 	m := &counters{
 		callbacks: metrics.New("wakecall_callbacks_total", "Reserved jobs by outcome.", topics, "outcome", "reason"),
-		lateness:  histogram("wakecall_lateness_seconds", "Time from the due time to the first callback.", seconds),
-		duration:  histogram("wakecall_callback_seconds", "Duration of callbacks.", seconds),
-		batch: histogram("wakecall_reserve_jobs", "Jobs per reserve call.",
-			prometheus.ExponentialBuckets(1, 2, 8)),
+		lateness: metrics.NewHistogram(
+			"wakecall_callback_lateness_seconds", "Time from the due time to the first callback.", topics),
+		duration: metrics.NewHistogram("wakecall_callback_duration_seconds", "Duration of callbacks.", topics),
+		batch: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "wakecall_reserve_jobs", Help: "Jobs per reserve call.",
+			Buckets: prometheus.ExponentialBuckets(1, 2, 8),
+		}),
 		lost:          counter("wakecall_lost_leases_total", "Leases that expired before their job was settled."),
 		settleRetries: counter("wakecall_settle_retries_total", "Repeated settle calls."),
 		journalErrors: counter("wakecall_dispatcher_journal_errors_total",
@@ -56,6 +54,6 @@ func newCounters(r prometheus.Registerer, p *places, topics int) *counters {
 func (m *counters) outcome(o *outcome) {
 	m.callbacks.Inc(o.job.Topic, verbNames[o.Verb], o.reason)
 	if o.Attempt != nil {
-		m.duration.Observe(o.took.Seconds())
+		m.duration.Observe(o.job.Topic, o.took.Seconds())
 	}
 }

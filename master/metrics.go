@@ -1,7 +1,10 @@
 package master
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -14,7 +17,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 
 	"github.com/wakecall/wakecall/internal/listen"
 	"github.com/wakecall/wakecall/internal/log"
@@ -213,14 +215,21 @@ func (s *slot) metrics() map[string]*dto.MetricFamily {
 	if p == nil {
 		return nil
 	}
-	r, err := p.ask(child.AskMetrics, askLimit)
+	r, err := p.ask(child.AskFamilies, askLimit)
 	if err != nil {
 		return nil
 	}
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(strings.NewReader(r.Text))
-	if err != nil {
-		return nil
+	families := map[string]*dto.MetricFamily{}
+	d := expfmt.NewDecoder(bytes.NewReader(r.Families), expfmt.NewFormat(expfmt.TypeProtoDelim))
+	for {
+		f := &dto.MetricFamily{}
+		err := d.Decode(f)
+		if errors.Is(err, io.EOF) {
+			return families
+		}
+		if err != nil {
+			return nil
+		}
+		families[f.GetName()] = f
 	}
-	return families
 }

@@ -50,7 +50,7 @@ func TestMetricsOfARunAreOnTheirPage(t *testing.T) {
 		return nil
 	})
 	stop()
-	for _, name := range []string{"wakecall_pushes_total", "wakecall_callbacks_total", "wakecall_lateness_seconds"} {
+	for _, name := range []string{"wakecall_pushes_total", "wakecall_callbacks_total", "wakecall_callback_lateness_seconds"} {
 		if n := sum(after[name]) - sum(before[name]); n != jobs {
 			t.Errorf("%s: two scrapes count %v, want %d", name, n, jobs)
 		}

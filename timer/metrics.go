@@ -19,7 +19,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		woken:    counter("woken_topics_total", "Topics whose jobs fell due and that got a turn, by priority."),
 		expired:  counter("expired_leases_total", "Expired leases whose jobs were returned."),
 		failures: counter("failures_total", "Advance steps that failed."),
-		took:     histogram("advance_seconds", "Duration of one advance step.", 14),
+		took:     histogram("advance_duration_seconds", "Duration of one advance step.", 14),
 		lag:      histogram("lag_seconds", "Delay, by Redis's clock, of a step that did what it waited for.", 18),
 	}
 	if r != nil {

@@ -130,7 +130,7 @@
           warning(
             'WakecallRecoveryLong',
             '0m',
-            'max by (%(installation)s, instance, shard) (wakecall_recovery_seconds) > 600' % c,
+            'max by (%(installation)s, instance, shard) (wakecall_recovery_duration_seconds) > 600' % c,
             'The recovery of the shard {{ $labels.shard }} takes long.',
             '{{ $labels.instance }} has been replaying its journal into the shard {{ $labels.shard }} for {{ $value | humanizeDuration }}.',
           ),

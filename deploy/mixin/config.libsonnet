@@ -6,8 +6,8 @@
     // The targets of Wakecall in Prometheus.
     targets: 'job=~".*wakecall.*"',
 
-    // Objective: this share of jobs gets its first callback within this time of its due time. The time must be a bucket
-    // of wakecall_lateness_seconds.
+    // Objective: this share of jobs gets its first callback within this time of its due time. The time must be a
+    // classic bucket of wakecall_callback_lateness_seconds: 0.004, 0.016, 0.064, 0.256, 1.024, 4.096 or 16.384.
     objective: 0.999,
     within: '4.096',
 

@@ -23,9 +23,13 @@
           record: 'wakecall:late_callbacks:ratio_rate' + window,
           expr: |||
             1 - (
-              sum by (%(installation)s) (rate(wakecall_lateness_seconds_bucket{le="%(within)s"}[%(window)s]))
+              sum by (%(installation)s) (rate(wakecall_callback_lateness_seconds_bucket{le="%(within)s"}[%(window)s]))
               /
-              sum by (%(installation)s) (rate(wakecall_lateness_seconds_count[%(window)s]))
+              sum by (%(installation)s) (rate(wakecall_callback_lateness_seconds_count[%(window)s]))
+            )
+            or
+            1 - histogram_fraction(
+              -Inf, %(within)s, sum by (%(installation)s) (rate(wakecall_callback_lateness_seconds[%(window)s]))
             )
           ||| % c { window: window },
         }

@@ -12,7 +12,7 @@ import (
 
 // Metrics of a journal come from one of the processes that write it: the one whose reconciler works.
 var (
-	replayDesc = prometheus.NewDesc("wakecall_recovery_seconds",
+	replayDesc = prometheus.NewDesc("wakecall_recovery_duration_seconds",
 		"How long the journal has been compared with a shard; only meanwhile.", []string{"shard"}, nil)
 	spoolDesc = prometheus.NewDesc("wakecall_spool_pending",
 		"1 while the journal has accepted pushes that no shard has.", nil, nil)

@@ -30,7 +30,7 @@ func TestMetricsShowHowLongARecoveryLasts(t *testing.T) {
 			}
 			var got []string
 			for _, f := range families {
-				if name := f.GetName(); name == "wakecall_recovery_seconds" || name == "wakecall_spool_pending" {
+				if name := f.GetName(); name == "wakecall_recovery_duration_seconds" || name == "wakecall_spool_pending" {
 					got = append(got, fmt.Sprint(name, " ", f.GetMetric()[0].GetGauge().GetValue()))
 				}
 			}
@@ -52,7 +52,7 @@ func TestMetricsShowHowLongARecoveryLasts(t *testing.T) {
 		time.Sleep(time.Minute)
 		k.state.replays(bucket, true) // tried again
 		time.Sleep(time.Minute)
-		expect("two minutes of replaying", "wakecall_recovery_seconds 120, wakecall_spool_pending 0")
+		expect("two minutes of replaying", "wakecall_recovery_duration_seconds 120, wakecall_spool_pending 0")
 		k.state.replays(bucket, false)
 		expect("replayed", "wakecall_spool_pending 0")
 	})

@@ -155,6 +155,10 @@ func (c *Child) listen(stop func()) {
 	var answering sync.WaitGroup
 	defer answering.Wait()
 	defer stop()
+	gather := func(request string, format expfmt.FormatType) []byte {
+		b, _, _ := gathering.Do(request, func() (any, error) { return c.metrics(format), nil })
+		return b.([]byte)
+	}
 	for {
 		var m Message
 		if err := c.in.Decode(&m); err != nil {
@@ -169,9 +173,10 @@ func (c *Child) listen(stop func()) {
 		switch m.Ask {
 		case AskMetrics:
 			answering.Go(func() {
-				text, _, _ := gathering.Do("", func() (any, error) { return c.metrics(), nil })
-				c.reply(Reply{ID: m.ID, Text: text.(string)})
+				c.reply(Reply{ID: m.ID, Text: string(gather(m.Ask, expfmt.TypeTextPlain))})
 			})
+		case AskFamilies:
+			answering.Go(func() { c.reply(Reply{ID: m.ID, Families: gather(m.Ask, expfmt.TypeProtoDelim)}) })
 		case AskStatus:
 			c.reply(Reply{ID: m.ID, Status: c.statusJSON()})
 		}
@@ -190,23 +195,23 @@ func (c *Child) reply(r Reply) {
 	_, _ = c.conn.Write(append(b, '\n')) // listen notices when the master has died
 }
 
-func (c *Child) metrics() string {
+func (c *Child) metrics(format expfmt.FormatType) []byte {
 	g := c.gatherer.Load()
 	if g == nil {
-		return ""
+		return nil
 	}
 	families, err := (*g).Gather()
 	if err != nil && len(families) == 0 {
-		return ""
+		return nil
 	}
 	var b bytes.Buffer
-	e := expfmt.NewEncoder(&b, expfmt.NewFormat(expfmt.TypeTextPlain))
+	e := expfmt.NewEncoder(&b, expfmt.NewFormat(format))
 	for _, f := range families {
 		if err := e.Encode(f); err != nil {
-			return ""
+			return nil
 		}
 	}
-	return b.String()
+	return b.Bytes()
 }
 
 func (c *Child) statusJSON() json.RawMessage {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
 
 	"github.com/wakecall/wakecall/test/leaks"
 
@@ -208,6 +209,12 @@ func TestTheMasterAsksForMetricsAndStatus(t *testing.T) {
 	m.send(Message{ID: 7, Ask: AskMetrics})
 	if r := m.reply(); r.ID != 7 || !strings.Contains(r.Text, "test_gauge 7") {
 		t.Errorf("metrics: %+v", r)
+	}
+	m.send(Message{ID: 9, Ask: AskFamilies})
+	var f dto.MetricFamily
+	families := expfmt.NewDecoder(bytes.NewReader(m.reply().Families), expfmt.NewFormat(expfmt.TypeProtoDelim))
+	if err := families.Decode(&f); err != nil || f.GetName() != "test_gauge" || f.Metric[0].Gauge.GetValue() != 7 {
+		t.Errorf("metrics: %v, %v", &f, err)
 	}
 	m.send(Message{ID: 8, Ask: AskStatus})
 	if r := m.reply(); r.ID != 8 || string(r.Status) != `{"number":2}` {

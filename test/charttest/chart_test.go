@@ -33,6 +33,9 @@ gateways: {lmstfy: 7777, lmstfyAdmin: 7778, phpdq: 6788, delayqueue: 9277, grape
 ingress:
   api: {enabled: true, host: api.example.com}
   admin: {enabled: true, host: admin.example.com, tlsSecret: admin-tls, className: nginx, annotations: {a: b}}
+httpRoute:
+  api: {enabled: true, parentRefs: [{name: public, namespace: gateways}], hostnames: [api.example.com], path: /wakecall}
+  admin: {enabled: true, parentRefs: [{name: public}], hostnames: [admin.example.com], annotations: {a: b}}
 networkPolicy: {enabled: true, admin: [{ipBlock: {cidr: 10.1.0.0/16}}]}
 podMonitor: {enabled: true, labels: {release: prometheus}}
 `
@@ -89,7 +92,7 @@ func TestChartObjects(t *testing.T) {
 		"Service/wakecall-pods", "ServiceAccount/wakecall", "StatefulSet/wakecall",
 	}
 	all := append([]string{
-		"Ingress/wakecall-admin", "Ingress/wakecall-api", "NetworkPolicy/wakecall",
+		"HTTPRoute/wakecall-admin", "HTTPRoute/wakecall-api", "Ingress/wakecall-admin", "Ingress/wakecall-api", "NetworkPolicy/wakecall",
 		"PodDisruptionBudget/wakecall-dispatcher", "PodMonitor/wakecall", "ScaledObject/wakecall-dispatcher",
 		"Service/wakecall-gateways", "StatefulSet/wakecall-dispatcher",
 	}, few...)
@@ -143,20 +146,22 @@ func refuses(t *testing.T, values string, messages ...string) {
 func TestChartRefusesValues(t *testing.T) {
 	t.Parallel()
 	for values, want := range map[string]string{
-		"config: {server: {addr: ':80'}}":                      "config.server.addr: the chart sets it: set service.api.port",
-		"config: {journal: {dir: /tmp}}":                       "config.journal.dir: the chart sets it",
-		"config: {shutdown_timeout: 5m}":                       "set shutdownSeconds",
-		"config: {registry: {dsn: 'mysql://u:pw@h/db'}}":       "name that in secrets.registryDSN",
-		"config: {gateways: {grape: {addr: ':9521'}}}":         "set gateways.grape to a port",
-		"config: {redis: {nodes: ['redis://:pw@h:1/']}}":       "config.redis.nodes: a URL has a password",
-		"config: {redis: {nodes: 'redis://:pw@h:1/'}}":         "config.redis.nodes: a URL has a password",
-		"config: {redis: {nodes: ['redis://h:1/']}}":           "secrets.redisNodes.name: set one of them",
-		"secrets: {redisNodes: {name: ''}}":                    "secrets.redisNodes.name: required, or config.redis.nodes",
-		"secrets: {sealKey: {name: ''}}":                       "secrets.sealKey.name: required",
-		"keda: {enabled: true}":                                "set dispatcher.enabled, too",
-		"{dispatcher: {enabled: true}, keda: {enabled: true}}": "keda.prometheus: required",
-		"keda: {minReplicas: 5, maxReplicas: 4}":               "keda.minReplicas: 5 is more than",
-		"ingress: {api: {enabled: true}}":                      "ingress.api.host: required",
+		"config: {server: {addr: ':80'}}":                              "config.server.addr: the chart sets it: set service.api.port",
+		"config: {journal: {dir: /tmp}}":                               "config.journal.dir: the chart sets it",
+		"config: {shutdown_timeout: 5m}":                               "set shutdownSeconds",
+		"config: {registry: {dsn: 'mysql://u:pw@h/db'}}":               "name that in secrets.registryDSN",
+		"config: {gateways: {grape: {addr: ':9521'}}}":                 "set gateways.grape to a port",
+		"config: {redis: {nodes: ['redis://:pw@h:1/']}}":               "config.redis.nodes: a URL has a password",
+		"config: {redis: {nodes: 'redis://:pw@h:1/'}}":                 "config.redis.nodes: a URL has a password",
+		"config: {redis: {nodes: ['redis://h:1/']}}":                   "secrets.redisNodes.name: set one of them",
+		"secrets: {redisNodes: {name: ''}}":                            "secrets.redisNodes.name: required, or config.redis.nodes",
+		"secrets: {sealKey: {name: ''}}":                               "secrets.sealKey.name: required",
+		"keda: {enabled: true}":                                        "set dispatcher.enabled, too",
+		"{dispatcher: {enabled: true}, keda: {enabled: true}}":         "keda.prometheus: required",
+		"keda: {minReplicas: 5, maxReplicas: 4}":                       "keda.minReplicas: 5 is more than",
+		"ingress: {api: {enabled: true}}":                              "ingress.api.host: required",
+		"httpRoute: {api: {enabled: true}}":                            "httpRoute.api.parentRefs: required",
+		"httpRoute: {admin: {enabled: true, parentRefs: [{name: g}]}}": "httpRoute.admin.hostnames: required",
 	} {
 		t.Run(values, func(t *testing.T) {
 			t.Parallel()
@@ -202,6 +207,12 @@ func TestChartSelectorsSelect(t *testing.T) {
 				service := Find(t, objects, "Service/"+to.Text("name"))
 				if to.Text("port", "name") != service.Text("spec", "ports", 0, "name") {
 					t.Errorf("%s: %s has no port %s", o.Name(), service.Name(), to.Text("port", "name"))
+				}
+			case "HTTPRoute":
+				to := o.Part("spec", "rules", 0, "backendRefs", 0)
+				service := Find(t, objects, "Service/"+to.Text("name"))
+				if to.Text("port") != service.Text("spec", "ports", 0, "port") {
+					t.Errorf("%s: %s has no port %s", o.Name(), service.Name(), to.Text("port"))
 				}
 			case "ScaledObject":
 				to := o.Part("spec", "scaleTargetRef")

@@ -20,13 +20,13 @@ type series map[string]string
 // calling is an installation at rest for an hour: two pods with two dispatchers each, whose calls took 200 ms.
 func calling(changes ...series) series {
 	all := series{
-		`wakecall_callback_seconds_sum{IS}`:         "0+12x60",
-		`wakecall_callback_seconds_count{IS}`:       "0+60x60",
-		`wakecall_due_jobs{IS,minute="1"}`:          "0x60",
-		`wakecall_dispatcher_free_places{IS,n="1"}`: "256x60",
-		`wakecall_dispatcher_free_places{IS,n="2"}`: "256x60",
-		`wakecall_dispatcher_free_places{IS,n="3"}`: "256x60",
-		`wakecall_dispatcher_free_places{IS,n="4"}`: "256x60",
+		`wakecall_callback_duration_seconds_sum{IS}`:   "0+12x60",
+		`wakecall_callback_duration_seconds_count{IS}`: "0+60x60",
+		`wakecall_due_jobs{IS,minute="1"}`:             "0x60",
+		`wakecall_dispatcher_free_places{IS,n="1"}`:    "256x60",
+		`wakecall_dispatcher_free_places{IS,n="2"}`:    "256x60",
+		`wakecall_dispatcher_free_places{IS,n="3"}`:    "256x60",
+		`wakecall_dispatcher_free_places{IS,n="4"}`:    "256x60",
 	}
 	for _, c := range changes {
 		maps.Copy(all, c)
@@ -67,11 +67,11 @@ keda: {enabled: true, prometheus: "http://prometheus:9090"}
 		"a wave that is small":       {calling(series{`wakecall_due_jobs{IS,minute="1"}`: "200000x60"}), "0", "0"},
 		"a wave of another instance": {calling(series{`wakecall_due_jobs{job="x",minute="1"}`: "600000x60"}), "0", "0"},
 		"a wave, calls take a millisecond": {calling(series{`wakecall_due_jobs{IS,minute="2"}`: "3000000x60",
-			`wakecall_callback_seconds_sum{IS}`: "0+0.06x60"}), "11", "0"}, // 5,000 a second for each dispatcher
+			`wakecall_callback_duration_seconds_sum{IS}`: "0+0.06x60"}), "11", "0"}, // 5,000 a second for each dispatcher
 		"a wave, calls hang": {calling(series{`wakecall_due_jobs{IS,minute="2"}`: "60000x60",
-			`wakecall_callback_seconds_sum{IS}`: "0+1800x60"}), "2", "0"},
+			`wakecall_callback_duration_seconds_sum{IS}`: "0+1800x60"}), "2", "0"},
 		"a wave, nothing was called yet": {calling(series{`wakecall_due_jobs{IS,minute="2"}`: "60000x60",
-			`wakecall_callback_seconds_count{IS}`: "0x60", `wakecall_callback_seconds_sum{IS}`: "0x60"}), "2", "0"},
+			`wakecall_callback_duration_seconds_count{IS}`: "0x60", `wakecall_callback_duration_seconds_sum{IS}`: "0x60"}), "2", "0"},
 		"places are short":               {calling(places("0x60")), "0", "2"},
 		"a backlog that is soon cleared": {calling(places("0x60"), clears("30x60")), "0", "2"},
 		"a backlog of two minutes":       {calling(places("0x60"), clears("120x60")), "0", "8"},

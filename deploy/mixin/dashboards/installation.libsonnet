@@ -38,7 +38,7 @@ function(c)
         'Lateness, p99',
         'From the due time to the first callback, of the last 5 minutes.',
         's',
-        'histogram_quantile(0.99, sum by (le) (rate(wakecall_lateness_seconds_bucket{%s}[5m])))' % s,
+        p.quantile(0.99, 'wakecall_callback_lateness_seconds', s, '5m'),
         1,
         5
       ) + at(12, 0, 4, 4),
@@ -77,7 +77,7 @@ function(c)
         'Are first callbacks on time?',
         's',
         [
-          ['histogram_quantile(%s, sum by (le) (rate(wakecall_lateness_seconds_bucket{%s}[$__rate_interval])))' % [q, s], 'p%g' % (100 * q)]
+          [p.quantile(q, 'wakecall_callback_lateness_seconds', s, '$__rate_interval'), 'p%g' % (100 * q)]
           for q in [0.5, 0.99, 0.999]
         ]
       ) + at(0, 12, 12, 8),
@@ -123,7 +123,7 @@ function(c)
         'Ping of shards',
         'Is Redis slow, or the network to it?',
         's',
-        [['max by (shard) (wakecall_redis_ping_seconds{%s})' % s, '{{shard}}']]
+        [['max by (shard) (wakecall_redis_ping_duration_seconds{%s})' % s, '{{shard}}']]
       ) + at(16, 35, 8, 8),
 
       p.lines(

@@ -3,6 +3,11 @@
 local datasource = { type: 'prometheus', uid: '${datasource}' };
 
 {
+  // A quantile of a histogram, whose buckets Prometheus scrapes as classic or as native ones.
+  quantile(q, histogram, selector, window)::
+    'histogram_quantile(%(q)s, sum by (le) (rate(%(h)s_bucket{%(s)s}[%(w)s]))) or histogram_quantile(%(q)s, sum(rate(%(h)s{%(s)s}[%(w)s])))'
+    % { q: q, h: histogram, s: selector, w: window },
+
   board(uid, title, description, variables, panels, links=[]):: {
     uid: uid,
     title: title,

@@ -80,6 +80,15 @@ function(c)
         'cps',
         [['sum by (reason) (rate(wakecall_callbacks_total{%s, outcome=~"retry|dead|expired"}[$__rate_interval]))' % s, '{{reason}}']]
       ) + at(0, 20, 12, 8),
+      p.lines(
+        'Lateness and duration',
+        'Are first callbacks on time, and how long do calls take? 99 of 100 are below the line.',
+        's',
+        [
+          [p.quantile(0.99, 'wakecall_callback_' + what + '_seconds', s, '$__rate_interval'), what + ' p99']
+          for what in ['lateness', 'duration']
+        ]
+      ) + at(0, 28, 12, 8),
       p.table(
         'Open problems',
         'What has Wakecall itself found about the topic?',
