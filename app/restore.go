@@ -28,10 +28,10 @@ type RestoreOptions struct {
 	Logger *slog.Logger
 }
 
-// Restore restores a backup on this host, which must not run Wakecall, into an empty registry and empty shards. The jobs
-// become lines of the journal: a shard that is empty is compared with it at the start, as after a loss of data, and the
-// highest revision decides about each job. A journal of the same host that is here stays, since it may know more. After
-// an interruption Restore may be repeated: the registry comes last, in one transaction.
+// Restore restores a backup on this host, which must not run Wakecall, into an empty registry and empty shards. The
+// jobs become lines of the journal: a shard that is empty is compared with it at the start, as after a loss of data,
+// and the highest revision decides about each job. A journal of the same host that is here stays, since it may know
+// more. After an interruption Restore may be repeated: the registry comes last, in one transaction.
 func Restore(ctx context.Context, cfg *conf.Config, o RestoreOptions) (m Manifest, err error) {
 	if m, err = readManifest(o.Dir); err != nil {
 		return m, err

@@ -66,7 +66,8 @@ func TestBackupCommand(t *testing.T) {
 	_ = killed.Process.Kill()
 	if killed.Wait() != nil { // else it was done before the kill
 		// The registry comes last: it may have been restored when the kill came.
-		if code, out := to.Run(restore...); code != 0 && !strings.Contains(out, "the registry to copy to must be empty") {
+		code, out := to.Run(restore...)
+		if code != 0 && !strings.Contains(out, "the registry to copy to must be empty") {
 			t.Fatalf("restore after a kill: %s", out)
 		}
 	}
@@ -164,7 +165,9 @@ type backedUp struct {
 
 func fillForCommand(t *testing.T, i *installation) *backedUp {
 	t.Helper()
-	f := &backedUp{topic: "held." + topicName(t), secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", pushed: harness.NewLedger()}
+	f := &backedUp{
+		topic: "held." + topicName(t), secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", pushed: harness.NewLedger(),
+	}
 	f.dead, f.signed, f.quick = f.topic+".dead", f.topic+".signed", f.topic+".quick"
 	f.hourly, f.often = f.topic+".hourly", f.topic+".often"
 	i.put(t, f.topic, harness.Status(http.StatusServiceUnavailable),

@@ -32,8 +32,8 @@ func OpenRegistry(
 func OpenBackup(cfg *conf.Config, path string) (*registry.Registry, error) {
 	key, from, err := sealKey(cfg, false)
 	if err == nil && key == nil {
-		err = fmt.Errorf("no secret key: copy that of the installation that was backed up to %s; it is not in the backup",
-			from)
+		err = fmt.Errorf("no secret key: copy that of the installation that was backed up to %s; it is not in the "+
+			"backup", from)
 	}
 	if err != nil {
 		return nil, err

@@ -18,10 +18,10 @@ import (
 func (p *program) backupCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "backup DIR", GroupID: groupCare, Short: "back up jobs, journal and registry while Wakecall works",
-		Long: "Writes the jobs of all shards, this host's journal and the registry to DIR, which must be empty or not\n" +
-			"exist. Run it on a host with access to all shards, as the user of Wakecall. With several hosts, copy the\n" +
-			"journals of the others, too. Secrets stay encrypted with the secret key, which is not in the backup: keep\n" +
-			"a copy of data_dir/secret-key and data_dir/api-token elsewhere.",
+		Long: "Writes the jobs of all shards, this host's journal and the registry to DIR, which must be empty or\n" +
+			"not exist. Run it on a host with access to all shards, as the user of Wakecall. With several hosts,\n" +
+			"copy the journals of the others, too. Secrets stay encrypted with the secret key, which is not in the\n" +
+			"backup: keep a copy of data_dir/secret-key and data_dir/api-token elsewhere.",
 	}
 	var dir string
 	p.configured(cmd, func(ctx context.Context, cfg *conf.Config) error {
@@ -37,10 +37,11 @@ func (p *program) backupCommand() *cobra.Command {
 func (p *program) restoreCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "restore DIR", GroupID: groupCare, Short: "restore a backup into an empty registry and empty shards",
-		Long: "Restores what `wakecall backup` wrote to DIR. Wakecall must not run, nor the installation that was backed\n" +
-			"up. The registry and the shards must be empty; copy data_dir/secret-key here first. A journal of the same\n" +
-			"host in data_dir is kept: what happened after the backup is known from it. The jobs come to the shards\n" +
-			"when `wakecall up` compares them with the journal. After an interruption, run it again.",
+		Long: "Restores what `wakecall backup` wrote to DIR. Wakecall must not run, nor the installation that was\n" +
+			"backed up. The registry and the shards must be empty; copy data_dir/secret-key here first. A journal\n" +
+			"of the same host in data_dir is kept: what happened after the backup is known from it. The jobs come\n" +
+			"to the shards when `wakecall up` compares them with the journal. After an interruption, run it again.\n" +
+			"If it then says that the registry must be empty, it was complete.",
 	}
 	o := app.RestoreOptions{}
 	shards := cmd.Flags().StringArray("shard", nil, "`NAME=URL` of a shard that is another Redis now; may be repeated")

@@ -36,7 +36,8 @@ type line struct {
 var requestKinds = map[journal.Op]EntryKind{
 	journal.OpPush: EntryStored, journal.OpReplace: EntryStored, journal.OpDuplicate: EntryStored,
 	journal.OpMove: EntryStored, journal.OpChange: EntryStored, journal.OpRun: EntryStored,
-	journal.OpRedrive: EntryStored, journal.OpSnapshot: EntryStored, journal.OpDelete: EntryDeleted, journal.OpDrop: EntryDeleted,
+	journal.OpRedrive: EntryStored, journal.OpSnapshot: EntryStored,
+	journal.OpDelete: EntryDeleted, journal.OpDrop: EntryDeleted,
 	journal.OpLeave: EntryDeleted, journal.OpClear: EntryCleared,
 	journal.OpCancel: EntryCancelled, journal.OpClose: EntryClosed, journal.OpSchedule: EntryCursor,
 }
