@@ -33,7 +33,8 @@ var (
 var (
 	findDesc = desc("shard_finding", "1 while a host finds that a shard has the problem.", "host", "shard", "finding")
 	upDesc   = desc("redis_up", "Whether a shard answers a host: 0 after three failed pings.", "host", "shard")
-	pingDesc = desc("redis_ping_duration_seconds", "Duration of a host's last ping of a shard that answers.", "host", "shard")
+	pingDesc = desc("redis_ping_duration_seconds", "Duration of a host's last ping of a shard that answers.", "host",
+		"shard")
 )
 
 func desc(name, help string, labels ...string) *prometheus.Desc {

@@ -28,6 +28,19 @@ func OpenRegistry(
 	})
 }
 
+// OpenBackup opens the registry of a backup, in a copy that may be changed. The secret key must be here already.
+func OpenBackup(cfg *conf.Config, path string) (*registry.Registry, error) {
+	key, from, err := sealKey(cfg, false)
+	if err == nil && key == nil {
+		err = fmt.Errorf("no secret key: copy that of the installation that was backed up to %s; it is not in the "+
+			"backup", from)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return registry.Open(registry.Options{DSN: "sqlite:" + path, SecretKey: key})
+}
+
 // ForgetSecrets makes this host's key the registry's; see registry.ForgetSecrets.
 func ForgetSecrets(ctx context.Context, cfg *conf.Config) (registry.Forgotten, error) {
 	key, _, err := sealKey(cfg, true)

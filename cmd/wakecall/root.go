@@ -163,7 +163,8 @@ func (p *program) commands() []*cobra.Command {
 		p.searchCommand(), p.changeCommand(), p.groupCommand(), p.mcpCommand(), p.deadCommand(), p.alertCommand(),
 		p.topCommand(), p.workCommand(), p.topicCommand(), p.scheduleCommand(), p.taskCommand(), p.statsCommand(),
 		p.shardCommand(), p.hostCommand(), p.tokenCommand(), p.psCommand(), p.healthCommand(), p.checkCommand(),
-		p.registryCommand(), p.migrateCommand(), p.recoverCommand(), p.importCommand(), p.configCommand(),
+		p.backupCommand(), p.restoreCommand(), p.registryCommand(), p.migrateCommand(), p.recoverCommand(),
+		p.importCommand(), p.configCommand(),
 		p.versionCommand(), p.manualCommand())
 }
 

@@ -24,6 +24,8 @@ func readRequest(line []byte) (RequestLine, error) {
 		Bucket:   w.Bucket,
 		Schedule: w.Schedule, For: timeOf(w.For), Definition: w.Definition, Last: w.Last, LeftOut: w.LeftOut,
 		Awaited: w.Awaited, Body: w.Body64, Via: w.Via, By: w.By, Delay: durationOf(w.Delay, time.Second),
+		NextAt: timeOf(w.NextAt), Attempts: w.Attempts, Snoozes: w.Snoozes, History: w.History,
+		DeadAt: timeOf(w.DeadAt), DeadReason: w.DeadReason,
 	}
 	for _, seconds := range w.Retry {
 		l.Retry = append(l.Retry, durationOf(seconds, time.Second))

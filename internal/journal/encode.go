@@ -57,6 +57,12 @@ type requestWire struct {
 	LeftOut     map[string]int `json:"left_out,omitzero"`
 	Via         string         `json:"via,omitzero"`
 	By          string         `json:"by,omitzero"`
+	NextAt      int64          `json:"next_at,omitzero"`
+	Attempts    int            `json:"attempts,omitzero"`
+	Snoozes     int            `json:"snoozes,omitzero"`
+	History     jsontext.Value `json:"history,omitzero"`
+	DeadAt      int64          `json:"dead_at,omitzero"`
+	DeadReason  string         `json:"dead_reason,omitzero"`
 	Body        *string        `json:"body,omitzero"`
 	Body64      []byte         `json:"body_b64,omitzero"` // a body that is not UTF-8
 }
@@ -71,7 +77,8 @@ func (l *RequestLine) append(b []byte, now time.Time) ([]byte, error) {
 		Group: l.Group, Key: l.Key, Traceparent: l.Traceparent, URL: l.URL, Quota: l.Quota, Topics: l.Topics,
 		Bucket: l.Bucket, Via: l.Via, By: l.By,
 		Schedule: l.Schedule, For: millisOf(l.For), Definition: l.Definition, Last: l.Last, LeftOut: l.LeftOut,
-		Awaited: l.Awaited,
+		Awaited: l.Awaited, NextAt: millisOf(l.NextAt), Attempts: l.Attempts, Snoozes: l.Snoozes, History: l.History,
+		DeadAt: millisOf(l.DeadAt), DeadReason: l.DeadReason,
 	}
 	for _, d := range l.Retry {
 		w.Retry = append(w.Retry, d.Seconds())

@@ -26,6 +26,7 @@ const (
 	OpLeave     Op = "leave"    // removed from a shard, since another one has the job
 	OpCancel    Op = "cancel"   // the waiting and dead jobs of a group deleted that belong to Topics, in one bucket
 	OpClose     Op = "close"    // a group closed for Topics until DueAt, in one bucket
+	OpSnapshot  Op = "snapshot" // a job as a backup found it
 	OpSchedule  Op = "schedule" // the state of a schedule after a change, in one bucket
 	OpSpool     Op = "spool"    // a push accepted while no shard was up; an OpPush follows when a shard has it
 )
@@ -79,6 +80,12 @@ type RequestLine struct {
 	Via         string            // the protocol of the request; empty: the API
 	By          string            // who changed the job: user/NAME or token:NAME; empty: not recorded
 	Delay       time.Duration     // of spool without DueAt: from TS on, by the host's clock
+	NextAt      time.Time         // of snapshot: when the job is retried, if that is not DueAt
+	Attempts    int               // of snapshot: how many were made
+	Snoozes     int               // of snapshot: in a row
+	History     jsontext.Value    // of snapshot: the last attempts as JSON
+	DeadAt      time.Time         // of snapshot: when the job died; zero: it waits
+	DeadReason  string            // of snapshot
 }
 
 // AttemptLine is one attempt, or the end of a job without one.

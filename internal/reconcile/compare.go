@@ -230,6 +230,7 @@ func appendEntry(args []any, e *Entry) []any {
 	}
 	if e.Kind == EntryStored || e.Kind == EntryAdopted {
 		record, long = store.RecordOf(j)
+		attempts = j.History
 	} else {
 		record = []byte(j.Schedule)
 	}

@@ -12,7 +12,7 @@
 //
 //	line of the journal                 what replaying it does
 //	push, replace, change, run, move,
-//	redrive                             the job is stored as in the line, in place of an older content
+//	redrive, snapshot                   the job is stored as in the line, in place of an older content
 //	delete, drop, leave                 the job is removed
 //	clear                               the topic's jobs up to that revision are removed
 //	delivered                           the job is removed, unless it was changed since it was reserved

@@ -7,6 +7,7 @@ import (
 
 	"github.com/wakecall/wakecall/internal/journal"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 type ending uint8
@@ -158,7 +159,7 @@ func (f *index) decides(l *line) bool {
 func (f *index) entry(l *line) Entry {
 	e := entryOf(l)
 	j := f.jobs[l.key]
-	if d := f.deaths[l.key]; l.kind == EntryStored && j.state() == dead && d != nil {
+	if d := f.deaths[l.key]; l.kind == EntryStored && j.state() == dead && d != nil && e.Job.State != store.Dead {
 		died(&e.Job, d)
 	}
 	return e

@@ -36,7 +36,8 @@ type line struct {
 var requestKinds = map[journal.Op]EntryKind{
 	journal.OpPush: EntryStored, journal.OpReplace: EntryStored, journal.OpDuplicate: EntryStored,
 	journal.OpMove: EntryStored, journal.OpChange: EntryStored, journal.OpRun: EntryStored,
-	journal.OpRedrive: EntryStored, journal.OpDelete: EntryDeleted, journal.OpDrop: EntryDeleted,
+	journal.OpRedrive: EntryStored, journal.OpSnapshot: EntryStored,
+	journal.OpDelete: EntryDeleted, journal.OpDrop: EntryDeleted,
 	journal.OpLeave: EntryDeleted, journal.OpClear: EntryCleared,
 	journal.OpCancel: EntryCancelled, journal.OpClose: EntryClosed, journal.OpSchedule: EntryCursor,
 }
@@ -155,7 +156,10 @@ func entryOf(l *line) Entry {
 			TTR: r.TTR, MaxAttempts: r.MaxAttempts, CreatedAt: r.CreatedAt, DueAt: r.DueAt,
 			ExpiresAt: r.ExpiresAt, Headers: r.Headers, Retry: r.Retry, Group: r.Group, Key: r.Key,
 			Traceparent: r.Traceparent, URL: r.URL, Quota: r.Quota, Schedule: r.Schedule, For: r.For,
-			Awaited: r.Awaited,
+			Awaited: r.Awaited, NextAt: r.NextAt, Attempts: r.Attempts, Snoozes: r.Snoozes,
+		}
+		if r.Op == journal.OpSnapshot {
+			addSnapshot(&e.Job, r)
 		}
 	case l.ofGroup():
 		e.Job = store.Job{Topic: l.request.Topics, Group: l.request.Group, DueAt: l.request.DueAt}

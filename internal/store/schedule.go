@@ -254,6 +254,7 @@ type Occurrence struct {
 type Cursor struct {
 	Topic    string
 	Revision int64 // of the definition
+	Changed  int64 // revision of the last change
 	At       time.Time
 	Last     []Occurrence   // oldest first
 	LeftOut  map[string]int // by reason
@@ -301,7 +302,8 @@ func cursorOf(fields map[string]string) (*Cursor, error) {
 		return nil, nil
 	}
 	c := &Cursor{
-		Topic: fields["topic"], Revision: Number(fields["rev"]), At: millisOf(fields["at"]), LeftOut: map[string]int{},
+		Topic: fields["topic"], Revision: Number(fields["rev"]), Changed: Number(fields["revision"]),
+		At: millisOf(fields["at"]), LeftOut: map[string]int{},
 	}
 	for _, reason := range LeftOut {
 		c.LeftOut[reason] = int(Number(fields[reason]))

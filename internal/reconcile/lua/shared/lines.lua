@@ -39,10 +39,14 @@ local function stored(line)
     if job.state ~= 'dead' then weigh(job, -1) end
     if get(job, 'long') then call('UNLINK', P .. 'b:' .. topic .. '/' .. id) end
     set(new, 'tried', tried(job) and 1 or nil)
-    if job.state ~= 'dead' then new.attempts = job.attempts end
-  else
-    if job then remove(topic, id, job) end
+    if job.state ~= 'dead' then new.attempts = math.max(job.attempts, new.attempts) end
+  elseif job then
+    remove(topic, id, job)
+  end
+  if not (live and job.created == new.created) or line.attempts[1] then
+    local made = new.attempts -- there may be more than the list has
     setAttempts(topic, id, new, line.attempts)
+    new.attempts = math.max(made, new.attempts)
   end
   if live then count(topic, 'replaced', 1) end
   new.revision = text(line.revision)
