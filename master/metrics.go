@@ -215,12 +215,12 @@ func (s *slot) metrics() map[string]*dto.MetricFamily {
 	if p == nil {
 		return nil
 	}
-	r, err := p.ask(child.AskFamilies, askLimit)
+	r, err := p.ask(child.AskMetrics, askLimit)
 	if err != nil {
 		return nil
 	}
 	families := map[string]*dto.MetricFamily{}
-	d := expfmt.NewDecoder(bytes.NewReader(r.Families), expfmt.NewFormat(expfmt.TypeProtoDelim))
+	d := expfmt.NewDecoder(bytes.NewReader(r.Metrics), expfmt.NewFormat(expfmt.TypeProtoDelim))
 	for {
 		f := &dto.MetricFamily{}
 		err := d.Decode(f)

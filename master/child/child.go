@@ -155,10 +155,6 @@ func (c *Child) listen(stop func()) {
 	var answering sync.WaitGroup
 	defer answering.Wait()
 	defer stop()
-	gather := func(request string, format expfmt.FormatType) []byte {
-		b, _, _ := gathering.Do(request, func() (any, error) { return c.metrics(format), nil })
-		return b.([]byte)
-	}
 	for {
 		var m Message
 		if err := c.in.Decode(&m); err != nil {
@@ -173,10 +169,9 @@ func (c *Child) listen(stop func()) {
 		switch m.Ask {
 		case AskMetrics:
 			answering.Go(func() {
-				c.reply(Reply{ID: m.ID, Text: string(gather(m.Ask, expfmt.TypeTextPlain))})
+				b, _, _ := gathering.Do("", func() (any, error) { return c.metrics(), nil })
+				c.reply(Reply{ID: m.ID, Metrics: b.([]byte)})
 			})
-		case AskFamilies:
-			answering.Go(func() { c.reply(Reply{ID: m.ID, Families: gather(m.Ask, expfmt.TypeProtoDelim)}) })
 		case AskStatus:
 			c.reply(Reply{ID: m.ID, Status: c.statusJSON()})
 		}
@@ -195,7 +190,7 @@ func (c *Child) reply(r Reply) {
 	_, _ = c.conn.Write(append(b, '\n')) // listen notices when the master has died
 }
 
-func (c *Child) metrics(format expfmt.FormatType) []byte {
+func (c *Child) metrics() []byte {
 	g := c.gatherer.Load()
 	if g == nil {
 		return nil
@@ -205,7 +200,7 @@ func (c *Child) metrics(format expfmt.FormatType) []byte {
 		return nil
 	}
 	var b bytes.Buffer
-	e := expfmt.NewEncoder(&b, expfmt.NewFormat(format))
+	e := expfmt.NewEncoder(&b, expfmt.NewFormat(expfmt.TypeProtoDelim))
 	for _, f := range families {
 		if err := e.Encode(f); err != nil {
 			return nil

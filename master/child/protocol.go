@@ -27,20 +27,15 @@ type Message struct {
 
 // Reply is a line from the child.
 type Reply struct {
-	Ready    bool            `json:"ready,omitempty"`
-	Version  string          `json:"version,omitempty"` // version of the child's binary, with Ready
-	ID       int64           `json:"id,omitempty"`
-	Text     string          `json:"text,omitempty"`     // to AskMetrics
-	Families []byte          `json:"families,omitempty"` // to AskFamilies
-	Status   json.RawMessage `json:"status,omitempty"`
+	Ready   bool            `json:"ready,omitempty"`
+	Version string          `json:"version,omitempty"` // version of the child's binary, with Ready
+	ID      int64           `json:"id,omitempty"`
+	Metrics []byte          `json:"metrics,omitempty"` // delimited protocol buffers: text has no native histograms
+	Status  json.RawMessage `json:"status,omitempty"`
 }
 
 // Requests of a master.
 const (
-	// AskMetrics asks for metrics as text, which has no native histograms: masters of 0.1.0 do, whose children are of a
-	// later version after a reload.
 	AskMetrics = "metrics"
-	// AskFamilies asks for metrics as delimited protocol buffers.
-	AskFamilies = "families"
-	AskStatus   = "status"
+	AskStatus  = "status"
 )
