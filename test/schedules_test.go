@@ -135,8 +135,9 @@ func TestSchedulesThroughKills(t *testing.T) {
 	topic := i.topic(t, nil, M{"ttr": "2s", "retry": []string{"100ms"}})
 	began := time.Now()
 	on := map[string]int{}
-	for n := range 4 {
-		name := fmt.Sprint("second-", n)
+	seconds := 0
+	for ; seconds < 4 || len(on) < 2 && seconds < 40; seconds++ { // one of 2^39 runs has all of them on one shard
+		name := fmt.Sprint("second-", seconds)
 		i.schedule(t, name, topic, "1s", nil)
 		s, err := i.told(name)
 		must(t, err)
@@ -145,7 +146,7 @@ func TestSchedulesThroughKills(t *testing.T) {
 	i.schedule(t, "five", topic, "5s", M{"start_at": began.Truncate(5 * time.Second)})
 	stored := time.Now()
 	if len(on) != 2 {
-		t.Errorf("the schedules are on %v", on)
+		t.Fatalf("the schedules are on %v", on)
 	}
 	i.waitFired(t, "second-0", after(stored, time.Second))
 
@@ -172,7 +173,7 @@ func TestSchedulesThroughKills(t *testing.T) {
 		sleepTo(time.Duration(n%3-1) * 10 * time.Millisecond)
 		fault()
 	}
-	for n := range 4 {
+	for n := range seconds {
 		i.eachOnce(t, fmt.Sprint("second-", n), topic, after(stored, time.Second), after(time.Now(), time.Second),
 			time.Second, 0)
 	}
