@@ -82,6 +82,9 @@ var examples = map[string]string{
 	"wakecall migrate up":             `  wakecall migrate up`,
 	"wakecall migrate status":         `  wakecall migrate status`,
 	"wakecall migrate forget-secrets": `  wakecall migrate forget-secrets`,
+	"wakecall backup":                 `  wakecall backup /var/backups/wakecall/$(date +%F)`,
+	"wakecall restore": `  wakecall restore /var/backups/wakecall/2026-11-28 --dry-run
+  wakecall restore /var/backups/wakecall/2026-11-28 --shard redis-1=redis://new-host:6379/0`,
 	"wakecall registry copy": `  wakecall registry copy --to @/etc/wakecall/new-dsn --dry-run
   wakecall registry copy --from sqlite:/var/lib/wakecall/registry.db --to @/etc/wakecall/new-dsn`,
 	"wakecall recover": `  wakecall recover --since 1h --dry-run
