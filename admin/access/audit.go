@@ -30,10 +30,9 @@ func (d auditData) Narrow() bool {
 
 // auditActions are the actions that the filter offers.
 var auditActions = []string{
-	"put", "delete", "create", "revoke", "note", "pause", "resume", "rotate", "set overlap", "drop old secret", "set role", "set password",
-	"disable", "enable",
-	"set second factor", "clear second factor", "rename", "acknowledge", "mute", "unmute", "start", "cancel", "seed",
-	"bootstrap", "seal", "probe",
+	"put", "delete", "create", "revoke", "note", "pause", "resume", "rotate", "set overlap", "drop old secret",
+	"set role", "set password", "disable", "enable", "set second factor", "clear second factor", "rename",
+	"acknowledge", "mute", "unmute", "start", "cancel", "seed", "bootstrap", "seal", "probe",
 }
 
 type auditLine struct {
