@@ -35,7 +35,7 @@ var experiments = []struct {
 	{"start", start}, {"push", push}, {"batch", batch}, {"callbacks", callbacks}, {"pull", pull},
 	{"lateness", lateness}, {"idle", idle}, {"memory", memory}, {"growth", growth}, {"topics", topics}, {"mass", mass},
 	{"minute", minute}, {"redis", redisTime}, {"gateway", gateway}, {"beanstalkd", beanstalkd},
-	{"waiting", waiting},
+	{"waiting", waiting}, {"capacity", capacity},
 }
 
 // scale says how long and how much is measured.
