@@ -36,6 +36,7 @@ var clientCases = []struct {
 	{"unreachable", reportsLostAnswers}, {"repeat", repeatsWhatIsSafe}, {"prefix", keepsThePrefix},
 	{"verify", verifiesSignatures}, {"bodies", readsBodies}, {"header", checksHeaders},
 	{"jobs", listsJobs}, {"dead", retriesDeadJobs}, {"topics", putsTopics},
+	{"patch", patchesTopics}, {"pause", pausesTopics},
 	{"search", searches}, {"results", acksWithResults}, {"limited", waitsForLimits},
 	{"cancelled", cancelsReserves},
 }
@@ -420,6 +421,9 @@ func putsSchedules(t *testing.T, d *driver) {
 	if d.must(t, on("backfill_schedule", period), &filled); len(filled.Occurrences) != 3 || filled.Pushed != 0 {
 		t.Errorf("backfill: %+v", filled)
 	}
+	if d.must(t, on("pause_schedule", M{"for": 7200}), &s); s.PausedUntil == nil || !inTwoHours(*s.PausedUntil) {
+		t.Errorf("paused for two hours: %+v", s)
+	}
 	d.must(t, on("delete_schedule", nil), nil)
 	if f := d.fails(t, on("schedule", nil), http.StatusNotFound); f.Code != "schedule_not_found" {
 		t.Errorf("deleted: %+v", f)
@@ -674,6 +678,13 @@ func repeatsWhatIsSafe(t *testing.T, d *driver) {
 			t.Errorf("%s: %d requests", op, n)
 		}
 	}
+	for _, op := range []string{"patch_topic", "pause_topic", "resume_topic"} {
+		b = breakAnswers(t, busy, loses, replies(http.StatusOK, `{"name":"t","state":"paused"}`))
+		d.must(t, M{"op": op, "name": "t", "patch": M{"ttr": "5s"}, "client": patient(b)}, nil)
+		if n := len(b.bodies()); n != 3 {
+			t.Errorf("%s: %d requests", op, n)
+		}
+	}
 	const schedule = `{"name":"s","topic":"t","body":1,"state":"active","next":[],"last":[],"left_out":{}}`
 	for op, answer := range map[string]string{
 		"schedule": schedule, "schedules": `{"schedules":[` + schedule + `]}`, "put_schedule": schedule,
@@ -692,6 +703,8 @@ func repeatsWhatIsSafe(t *testing.T, d *driver) {
 	for name, command := range map[string]M{
 		"error":           {"op": "push", "topic": "t", "push": M{"id": "x", "body": 1, "on_duplicate": "error"}},
 		"delete":          {"op": "delete", "topic": "t", "id": "x"},
+		"delete dead":     {"op": "delete_dead", "topic": "t", "how": M{"limit": 5}},
+		"patch":           {"op": "patch_topic", "name": "t", "patch": M{"ttr": "5s"}, "etag": `"a"`},
 		"delay":           {"op": "change", "topic": "t", "id": "x", "push": M{"delay": 5}},
 		"run":             {"op": "run", "topic": "t", "id": "x"},
 		"move":            {"op": "move_group", "name": "g", "move": M{"delay": 5}},

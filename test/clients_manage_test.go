@@ -2,10 +2,12 @@ package test
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/wakecall/wakecall/test/harness"
 )
@@ -36,30 +38,35 @@ func listsJobs(t *testing.T, d *driver) {
 	}
 }
 
-// retriesDeadJobs: dead jobs are counted, and made ready by ids and by a filter.
+// retriesDeadJobs: dead jobs are counted, made ready and deleted by ids and by a filter.
 func retriesDeadJobs(t *testing.T, d *driver) {
 	topic := d.topic + ".dead"
 	d.endpoint.Set("/"+topic, harness.Text(http.StatusGone, "gone"))
 	d.MustPutTopic(t, topic, M{"callback_url": d.endpoint.URL("/" + topic)})
-	for _, id := range []string{"1", "2", "3"} {
+	for _, id := range []string{"1", "2", "3", "4", "5"} {
 		d.MustPush(t, topic, M{"id": id, "body": 1})
 		d.waitState(t, topic, id, "dead")
 	}
-	retry := func(how M, want int) {
+	count := func(op string, how M, want int) {
 		t.Helper()
 		var count int
-		if d.must(t, M{"op": "retry_dead", "topic": topic, "how": how}, &count); count != want {
-			t.Errorf("%v: %d, want %d", how, count, want)
+		if d.must(t, M{"op": op, "topic": topic, "how": how}, &count); count != want {
+			t.Errorf("%s %v: %d, want %d", op, how, count, want)
 		}
 	}
 	filter := M{"status": 410, "since": "2026-01-01T00:00:00Z"}
-	retry(M{"limit": 10, "filter": filter, "dry_run": true}, 3)
-	retry(M{"limit": 10, "filter": M{"status": 500}}, 0)
+	for _, op := range []string{"delete_dead", "retry_dead"} {
+		count(op, M{"limit": 10, "filter": filter, "dry_run": true}, 5)
+		count(op, M{"limit": 10, "filter": M{"status": 500}}, 0)
+	}
+	count("delete_dead", M{"ids": []string{"4", "none"}}, 1)
+	d.fails(t, M{"op": "get", "topic": topic, "id": "4"}, http.StatusNotFound)
 	d.endpoint.Set("/"+topic, harness.Text(http.StatusOK, ""))
-	retry(M{"ids": []string{"1", "none"}}, 1)
+	count("retry_dead", M{"ids": []string{"1", "none"}}, 1)
 	d.waitState(t, topic, "1", "done")
-	retry(M{"limit": 10, "filter": filter}, 2)
+	count("retry_dead", M{"limit": 2, "filter": filter}, 2)
 	d.waitState(t, topic, "2", "done")
+	count("delete_dead", M{"limit": 10, "filter": filter}, 1)
 }
 
 // putsTopics: a topic is created, read, listed, changed if it is the same, and deleted.
@@ -88,15 +95,18 @@ func putsTopics(t *testing.T, d *driver) {
 	if read.Etag != whole["etag"] {
 		t.Errorf("a topic put as it was read has changed: %+v, %+v", whole, read)
 	}
-	put["state"] = "paused"
+	put["state"], put["owner"] = "paused", "shop"
 	d.must(t, on("put_topic", M{"settings": put, "reason": "a deploy", "etag": read.Etag}), &made)
 	if made.State != "paused" || made.Etag == read.Etag {
 		t.Errorf("%+v", made)
 	}
 	d.fails(t, on("put_topic", M{"settings": put, "etag": read.Etag}), http.StatusPreconditionFailed)
 	var list []topic
-	if d.must(t, M{"op": "topics", "prefix": name, "state": "paused"}, &list); len(list) != 1 || list[0].Name != name {
-		t.Errorf("%+v", list)
+	for owner, want := range map[string]int{"shop": 1, "another": 0} {
+		d.must(t, M{"op": "topics", "prefix": name, "state": "paused", "owner": owner}, &list)
+		if len(list) != want || want == 1 && list[0].Name != name {
+			t.Errorf("owner %s: %+v", owner, list)
+		}
 	}
 	d.MustPush(t, name, M{"id": "1", "body": 1})
 	if f := d.fails(t, on("delete_topic", M{}), http.StatusConflict); f.Code != "topic_has_jobs" {
@@ -106,6 +116,86 @@ func putsTopics(t *testing.T, d *driver) {
 	if f := d.fails(t, on("topic", M{}), http.StatusNotFound); f.Code != "topic_not_found" {
 		t.Errorf("%+v", f)
 	}
+}
+
+// patchesTopics: a patch changes what it has, resets what is null, and keeps the rest; with an etag, if it is the same.
+func patchesTopics(t *testing.T, d *driver) {
+	name := d.topic + ".patch"
+	d.MustPutTopic(t, name, M{
+		"callback_url": d.endpoint.URL("/" + name), "retry": []any{10}, "title": "before",
+		"headers": M{"X-Old": "a", "X-Kept": "b"}, "per_key": M{"max_in_flight": 2},
+	})
+	type topic struct {
+		Title, TTR, Etag string
+		CallbackURL      string `json:"callback_url"`
+		Retry            []string
+		Headers          map[string]string
+		PerKey           M `json:"per_key"`
+	}
+	patch := func(etag any, members M) M {
+		return M{"op": "patch_topic", "name": name, "patch": members, "etag": etag}
+	}
+	var before, after topic
+	d.must(t, M{"op": "topic", "name": name}, &before)
+	d.must(t, patch(nil, M{
+		"ttr": 7.5, "retry": nil, "per_key": nil, "headers": M{"X-Old": nil, "X-New": "c"},
+	}), &after)
+	if after.TTR != "7.5s" || len(after.Retry) != 0 || after.PerKey != nil || after.Title != "before" ||
+		after.CallbackURL != before.CallbackURL || after.Etag == before.Etag ||
+		!maps.Equal(after.Headers, map[string]string{"X-Kept": "b", "X-New": "c"}) {
+		t.Errorf("before %+v, after %+v", before, after)
+	}
+	d.fails(t, patch(before.Etag, M{"title": "stale"}), http.StatusPreconditionFailed)
+	if d.must(t, patch(after.Etag, M{"title": "ü"}), &after); after.Title != "ü" || after.TTR != "7.5s" {
+		t.Errorf("%+v", after)
+	}
+	if f := d.fails(t, patch(nil, M{"max_attempts": -1}), http.StatusUnprocessableEntity); f.Field != "max_attempts" {
+		t.Errorf("%+v", f)
+	}
+}
+
+// pausesTopics: a topic is paused for a time, until a time or until it is resumed, with a reason; then it is called.
+func pausesTopics(t *testing.T, d *driver) {
+	name := d.topic + ".pause"
+	d.MustPutTopic(t, name, M{"callback_url": d.endpoint.URL("/" + name)})
+	type topic struct {
+		State       string
+		PauseReason string    `json:"pause_reason"`
+		PausedUntil time.Time `json:"paused_until"`
+	}
+	on := func(op string, how M) (now topic) {
+		t.Helper()
+		command := M{"op": op, "name": name}
+		maps.Copy(command, how)
+		d.must(t, command, &now)
+		return now
+	}
+	now := on("pause_topic", M{"reason": "stock count", "for": 7200})
+	if now.State != "paused" || now.PauseReason != "stock count" || !inTwoHours(now.PausedUntil) {
+		t.Errorf("for two hours: %+v", now)
+	}
+	until := time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC)
+	if now := on("pause_topic", M{"until": until}); now != (topic{"paused", "", until}) {
+		t.Errorf("until a time: %+v", now)
+	}
+	if now := on("pause_topic", M{"reason": "a deploy"}); now != (topic{"paused", "a deploy", time.Time{}}) {
+		t.Errorf("until it is resumed: %+v", now)
+	}
+	d.MustPush(t, name, M{"id": "1", "body": 1})
+	if now := on("resume_topic", nil); now != (topic{State: "active"}) {
+		t.Errorf("resumed: %+v", now)
+	}
+	d.waitState(t, name, "1", "done")
+	on("patch_topic", M{"patch": M{"state": "offline"}})
+	if f := d.fails(t, M{"op": "pause_topic", "name": name}, http.StatusConflict); f.Code != "topic_offline" {
+		t.Errorf("%+v", f)
+	}
+}
+
+// inTwoHours reports whether a time is that of a pause for two hours that has just begun.
+func inTwoHours(t time.Time) bool {
+	left := time.Until(t)
+	return left <= 2*time.Hour && left > time.Hour
 }
 
 // searches: a search finds a job in the shards and in the journals.
@@ -138,7 +228,7 @@ func acksWithResults(t *testing.T, d *driver) {
 		waited <- job
 	}()
 	var leased []struct{ Lease string }
-	d.must(t, M{"op": "reserve", "topic": topic, "max": 1, "wait": 20}, &leased)
+	d.must(t, M{"op": "reserve", "topic": topic, "max": 1, "wait": 20, "order": "listed"}, &leased)
 	d.must(t, M{"op": "ack", "lease": leased[0].Lease, "args": []any{M{"price": 7}}}, nil)
 	if job := <-waited; job["state"] != "done" || fmt.Sprint(job["result"]) != "map[price:7]" {
 		t.Errorf("%+v", job)

@@ -115,13 +115,23 @@ export interface TopicSettings {
   [field: string]: unknown;
 }
 
+type MergePatch<T> = T extends unknown[] ? T : T extends object ? { [K in keyof T]?: MergePatch<T[K]> | null } : T;
+
+/** What patchTopic changes. null resets a setting to its default, and removes a header. */
+export type TopicPatch = MergePatch<TopicSettings>;
+
 /** A topic in the API's answers, which never have its secrets. */
 export interface Topic extends TopicSettings {
   name: string;
   created_at: string;
   updated_at: string;
+  pause_reason?: string;
+  paused_until?: string;
   etag?: string;
 }
+
+/** Selects dead jobs: those of ids, or the oldest up to limit that the filter selects. */
+export type DeadSelection = { ids: string[] } | { limit: number; filter?: DeadFilter; dryRun?: boolean };
 
 /** What the shards have (stored), what the journals say (jobs), and how far these were read (hosts). */
 export interface Found {
@@ -221,6 +231,7 @@ export interface LeasedJob {
   due_at: string;
   created_at: string;
   expires_at?: string;
+  traceparent?: string;
   content_type: string;
   headers: Record<string, string>;
   body?: any;
@@ -325,15 +336,18 @@ export class Client {
     state: "delayed" | "ready" | "running" | "dead" | "done",
     filter?: DeadFilter,
   ): AsyncGenerator<Job, void, void>;
-  /** Resolves to the number of jobs: those of ids, or the oldest up to limit that the filter selects. */
-  retryDead(
-    topic: string,
-    selection: { ids: string[] } | { limit: number; filter?: DeadFilter; dryRun?: boolean },
-  ): Promise<number>;
+  /** Resolves to the number of jobs. */
+  retryDead(topic: string, selection: DeadSelection): Promise<number>;
+  /** Resolves to the number of jobs. */
+  deleteDead(topic: string, selection: DeadSelection): Promise<number>;
   search(id: string, options?: { topic?: string; signal?: AbortSignal }): Promise<Found>;
   topics(options?: { prefix?: string; state?: string; owner?: string }): AsyncGenerator<Topic, void, void>;
   topic(name: string): Promise<Topic>;
   putTopic(name: string, settings: TopicSettings, options?: { reason?: string; etag?: string }): Promise<Topic>;
+  patchTopic(name: string, patch: TopicPatch, options?: { etag?: string }): Promise<Topic>;
+  /** until may be a duration in text ("2h"). */
+  pauseTopic(name: string, options?: { reason?: string; until?: Instant }): Promise<Topic>;
+  resumeTopic(name: string): Promise<Topic>;
   /** drop also deletes its jobs, force the schedules that use it. */
   deleteTopic(name: string, options?: { drop?: boolean; force?: boolean; etag?: string }): Promise<void>;
   group(name: string, options?: { limit?: number }): Promise<Group>;
@@ -349,6 +363,7 @@ export class Client {
   schedule(name: string): Promise<Schedule>;
   putSchedule(name: string, schedule: ScheduleOptions): Promise<Schedule>;
   deleteSchedule(name: string): Promise<void>;
+  /** until may be a duration in text ("2h"). */
   pauseSchedule(name: string, options?: { until?: Instant }): Promise<Schedule>;
   resumeSchedule(name: string, options?: { catchUp?: boolean }): Promise<Schedule>;
   runSchedule(name: string): Promise<{ topic: string; id: string }>;

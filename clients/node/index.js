@@ -196,10 +196,18 @@ class Client {
    * Makes dead jobs ready again, with no attempts made: those of ids, or the oldest up to limit that the filter
    * selects. dryRun only counts them. Resolves to their number.
    */
-  async retryDead(topic, { ids, limit, filter, dryRun }) {
+  retryDead(topic, selection) {
+    return this.#dead(topic, "retry", selection);
+  }
+
+  /** Deletes dead jobs, selected as by retryDead. Resolves to their number. */
+  deleteDead(topic, selection) {
+    return this.#dead(topic, "delete", selection);
+  }
+
+  async #dead(topic, action, { ids, limit, filter, dryRun }) {
     const text = JSON.stringify({ ids, limit, filter, dry_run: dryRun });
-    const path = `/v1/topics/${escapeId(topic)}/dead/retry`;
-    return (await this.#do("POST", path, text, { repeatable: dryRun === true })).count;
+    return (await this.#do("POST", `${topicPath(topic)}/dead/${action}`, text, { repeatable: dryRun === true })).count;
   }
 
   /** Resolves to what the shards and the journals of all hosts have of an id. Large journals take minutes. */
@@ -227,6 +235,28 @@ class Client {
   putTopic(name, { etag: _, ...settings }, { reason, etag } = {}) {
     const options = { repeatable: !etag, header: { "If-Match": etag } };
     return this.#do("PUT", topicPath(name) + queryOf({ reason }), JSON.stringify(settings), options);
+  }
+
+  /**
+   * Changes the settings that the patch has (a JSON merge patch), and resolves to the topic. null resets a setting to
+   * its default; headers and per_key are merged. With etag, only if the topic has not changed since.
+   */
+  patchTopic(name, patch, { etag } = {}) {
+    const options = { repeatable: !etag, header: { "If-Match": etag } };
+    return this.#do("PATCH", topicPath(name), JSON.stringify(patch), options);
+  }
+
+  /**
+   * Pauses a topic, until a time, for a duration in text ("2h"), or until it is resumed, and resolves to it. reason:
+   * for the others on call. If it is paused already, this replaces its reason and until.
+   */
+  pauseTopic(name, { reason, until } = {}) {
+    return this.#do("POST", `${topicPath(name)}/pause`, JSON.stringify({ reason, until }), { repeatable: true });
+  }
+
+  /** Makes a paused or offline topic active, and resolves to it. */
+  resumeTopic(name) {
+    return this.#do("POST", `${topicPath(name)}/resume`, null, { repeatable: true });
   }
 
   /**
@@ -294,7 +324,7 @@ class Client {
     await this.#do("DELETE", schedulePath(name), null, {});
   }
 
-  /** Pauses a schedule, until a time or until it is resumed, and resolves to it. */
+  /** Pauses a schedule, until a time, for a duration in text ("2h"), or until it is resumed, and resolves to it. */
   pauseSchedule(name, { until } = {}) {
     return this.#do("POST", schedulePath(name, "/pause"), JSON.stringify({ until }), { repeatable: true });
   }

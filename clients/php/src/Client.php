@@ -141,7 +141,18 @@ final class Client
      */
     public function retryDead(string $topic, array $selection): int
     {
-        $path = '/v1/topics/' . self::escape($topic) . '/dead/retry';
+        return $this->dead($topic, 'retry', $selection);
+    }
+
+    /** Deletes dead jobs, selected as by retryDead. Returns their number. */
+    public function deleteDead(string $topic, array $selection): int
+    {
+        return $this->dead($topic, 'delete', $selection);
+    }
+
+    private function dead(string $topic, string $action, array $selection): int
+    {
+        $path = '/v1/topics/' . self::escape($topic) . "/dead/$action";
         return $this->do('POST', $path, self::encode($selection), !empty($selection['dry_run']))['count'];
     }
 
@@ -185,6 +196,40 @@ final class Client
         unset($settings['etag']);
         $path = self::query('/v1/topics/' . self::escape($name), ['reason' => $reason === '' ? null : $reason]);
         return $this->do('PUT', $path, self::encode($settings), $etag === '', ['header' => ['If-Match' => $etag]]);
+    }
+
+    /**
+     * Changes settings of a topic, and returns it.
+     *
+     * @param array  $patch a JSON merge patch: null resets a setting to its default; headers and per_key are merged
+     * @param string $etag  if given, the topic is changed only if it has not changed since
+     */
+    public function patchTopic(string $name, array $patch, string $etag = ''): array
+    {
+        $path = '/v1/topics/' . self::escape($name);
+        $options = ['header' => ['If-Match' => $etag]];
+        return $this->do('PATCH', $path, self::encode($patch, true), $etag === '', $options);
+    }
+
+    /**
+     * Pauses a topic, and returns it. If it is paused already, this replaces its reason and until.
+     *
+     * @param string                             $reason for the others on call
+     * @param string|int|\DateTimeInterface|null $until  a time, or a duration in text ('2h'); null: until it is resumed
+     */
+    public function pauseTopic(
+        string $name,
+        string $reason = '',
+        string|int|\DateTimeInterface|null $until = null
+    ): array {
+        $text = self::encode(['reason' => $reason === '' ? null : $reason, 'until' => $until]);
+        return $this->do('POST', '/v1/topics/' . self::escape($name) . '/pause', $text, true);
+    }
+
+    /** Makes a paused or offline topic active, and returns it. */
+    public function resumeTopic(string $name): array
+    {
+        return $this->do('POST', '/v1/topics/' . self::escape($name) . '/resume', null, true);
     }
 
     /**
@@ -279,7 +324,7 @@ final class Client
         $this->do('DELETE', self::schedulePath($name), null, false);
     }
 
-    /** Pauses a schedule, and returns it. $until null: until it is resumed. */
+    /** Pauses a schedule, and returns it. $until: a time, or a duration in text ('2h'); null: until it is resumed. */
     public function pauseSchedule(string $name, string|int|\DateTimeInterface|null $until = null): array
     {
         return $this->do('POST', self::schedulePath($name, '/pause'), self::encode(['until' => $until]), true);
@@ -698,8 +743,11 @@ final class Client
         return ($push['on_duplicate'] ?? '') !== 'error';
     }
 
-    /** Returns the JSON of a request. A body given as JSON is not decoded, since that could change it. */
-    private static function encode(array $members): string
+    /**
+     * Returns the JSON of a request, without members that are null unless $nulls. A body given as JSON is not decoded,
+     * since that could change it.
+     */
+    private static function encode(array $members, bool $nulls = false): string
     {
         $parts = [];
         $body = array_key_exists('body', $members) && !isset($members['json']) ? self::json($members['body']) : null;
@@ -712,7 +760,7 @@ final class Client
             if ($value !== null && in_array($name, ['headers', 'filter', 'change', 'per_key'], true)) {
                 $value = (object) array_map([self::class, 'wire'], (array) $value);
             }
-            if ($value !== null || $name === 'url') {
+            if ($value !== null || $nulls || $name === 'url') {
                 $parts[] = self::json((string) $name) . ':' . self::json(self::wire($value));
             }
         }

@@ -111,12 +111,14 @@ public class Driver {
                 return jobs;
             case "retry_dead":
                 return k.retryDead(topic, dead((Map<String, Object>) c.get("how")));
+            case "delete_dead":
+                return k.deleteDead(topic, dead((Map<String, Object>) c.get("how")));
             case "search":
                 Found found = k.search(id, topic);
                 return found.fields;
             case "topics":
                 var topics = new ArrayList<Object>();
-                for (Topic one : k.topics((String) c.get("prefix"), (String) c.get("state"))) {
+                for (Topic one : k.topics((String) c.get("prefix"), (String) c.get("state"), (String) c.get("owner"))) {
                     topics.add(one.fields);
                 }
                 return topics;
@@ -130,6 +132,14 @@ public class Driver {
                 var settings = new TopicSettings().ifMatch((String) c.get("etag")).reason((String) c.get("reason"));
                 members.forEach(settings::set);
                 return k.putTopic(name, settings).fields;
+            case "patch_topic":
+                var patch = new TopicSettings().ifMatch((String) c.get("etag"));
+                ((Map<String, Object>) c.get("patch")).forEach(patch::set);
+                return k.patchTopic(name, patch).fields;
+            case "pause_topic":
+                return pauseTopic(k, name, c).fields;
+            case "resume_topic":
+                return k.resumeTopic(name).fields;
             case "delete_topic":
                 k.deleteTopic(name, Boolean.TRUE.equals(c.get("drop")), false, null);
                 return null;
@@ -177,8 +187,7 @@ public class Driver {
                 k.deleteSchedule(name);
                 return null;
             case "pause_schedule":
-                return schedule(c.containsKey("until") ? k.pauseSchedule(name, Instant.parse((String) c.get("until")))
-                    : k.pauseSchedule(name));
+                return schedule(pauseSchedule(k, name, c));
             case "resume_schedule":
                 return schedule(k.resumeSchedule(name, (Boolean) c.get("catch_up")));
             case "run_schedule":
@@ -191,7 +200,9 @@ public class Driver {
             case "reserve":
                 var leased = new ArrayList<Object>();
                 int max = ((Long) c.get("max")).intValue();
-                for (LeasedJob job : k.reserve(List.of(topic), max, duration(c.get("wait")), duration(c.get("ttr")))) {
+                var wait = duration(c.get("wait"));
+                var ttr = duration(c.get("ttr"));
+                for (LeasedJob job : k.reserve(List.of(topic), max, wait, ttr, (String) c.get("order"))) {
                     leased.add(job.fields);
                 }
                 return leased;
@@ -264,6 +275,23 @@ public class Driver {
         value.put("next", texts(schedule.next));
         value.put("body", schedule.body());
         return value;
+    }
+
+    static Topic pauseTopic(Wakecall k, String name, Map<String, Object> c) {
+        String reason = (String) c.get("reason");
+        if (c.containsKey("for")) {
+            return k.pauseTopic(name, reason, duration(c.get("for")));
+        }
+        return c.containsKey("until") ? k.pauseTopic(name, reason, Instant.parse((String) c.get("until")))
+            : k.pauseTopic(name, reason);
+    }
+
+    static Schedule pauseSchedule(Wakecall k, String name, Map<String, Object> c) {
+        if (c.containsKey("for")) {
+            return k.pauseSchedule(name, duration(c.get("for")));
+        }
+        return c.containsKey("until") ? k.pauseSchedule(name, Instant.parse((String) c.get("until")))
+            : k.pauseSchedule(name);
     }
 
     static List<Object> texts(List<Instant> instants) {

@@ -23,10 +23,14 @@ async function run(c) {
     case "run": return k[c.op](c.topic, c.id);
     case "jobs": return all(k.jobs(c.topic, c.state, c.filter));
     case "retry_dead": return k.retryDead(c.topic, { ...c.how, dryRun: c.how.dry_run });
+    case "delete_dead": return k.deleteDead(c.topic, { ...c.how, dryRun: c.how.dry_run });
     case "search": return k.search(c.id, { topic: c.topic });
-    case "topics": return all(k.topics({ prefix: c.prefix, state: c.state }));
+    case "topics": return all(k.topics({ prefix: c.prefix, state: c.state, owner: c.owner }));
     case "topic": return k.topic(c.name);
     case "put_topic": return k.putTopic(c.name, c.settings, { reason: c.reason, etag: c.etag });
+    case "patch_topic": return k.patchTopic(c.name, c.patch, { etag: c.etag });
+    case "pause_topic": return k.pauseTopic(c.name, { reason: c.reason, until: until(c) });
+    case "resume_topic": return k.resumeTopic(c.name);
     case "delete_topic": return k.deleteTopic(c.name, { drop: c.drop });
     case "group": return k.group(c.name, { limit: c.limit });
     case "cancel_group": return k.cancelGroup(c.name, { close: c.close });
@@ -40,18 +44,22 @@ async function run(c) {
     case "schedule": return k.schedule(c.name);
     case "put_schedule": return k.putSchedule(c.name, c.schedule);
     case "delete_schedule": return k.deleteSchedule(c.name);
-    case "pause_schedule": return k.pauseSchedule(c.name, { until: c.until && new Date(c.until) });
+    case "pause_schedule": return k.pauseSchedule(c.name, { until: until(c) });
     case "resume_schedule": return k.resumeSchedule(c.name, { catchUp: c.catch_up });
     case "run_schedule": return k.runSchedule(c.name);
     case "backfill_schedule": return k.backfillSchedule(c.name, {
       from: new Date(c.from), to: new Date(c.to), overlap: c.overlap, dryRun: c.dry_run,
     });
-    case "reserve": return k.reserve([c.topic], { max: c.max, wait: c.wait, ttr: c.ttr });
+    case "reserve": return k.reserve([c.topic], { max: c.max, wait: c.wait, ttr: c.ttr, order: c.order });
     case "cancelled_reserve": return cancelledReserve(k, c.topic);
     case "drain": return drain(k, c.topic);
     case "verify": return verify(c.secrets, c.headers, Buffer.from(c.body));
     default: return k[c.op](c.lease, ...c.args);
   }
+}
+
+function until(c) {
+  return c.for ? `${c.for}s` : c.until && new Date(c.until);
 }
 
 async function all(items) {

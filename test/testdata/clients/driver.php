@@ -41,14 +41,23 @@ function run(array $c)
             return iterator_to_array($k->jobs($c['topic'], $c['state'], $c['filter'] ?? []), false);
         case 'retry_dead':
             return $k->retryDead($c['topic'], $c['how']);
+        case 'delete_dead':
+            return $k->deleteDead($c['topic'], $c['how']);
         case 'search':
             return $k->search($c['id'], $c['topic']);
         case 'topics':
-            return iterator_to_array($k->topics(['prefix' => $c['prefix'], 'state' => $c['state']]), false);
+            $filter = array_intersect_key($c, ['prefix' => 0, 'state' => 0, 'owner' => 0]);
+            return iterator_to_array($k->topics($filter), false);
         case 'topic':
             return $k->topic($c['name']);
         case 'put_topic':
             return $k->putTopic($c['name'], $c['settings'], $c['reason'] ?? '', $c['etag'] ?? '');
+        case 'patch_topic':
+            return $k->patchTopic($c['name'], $c['patch'], $c['etag'] ?? '');
+        case 'pause_topic':
+            return $k->pauseTopic($c['name'], $c['reason'] ?? '', until($c));
+        case 'resume_topic':
+            return $k->resumeTopic($c['name']);
         case 'delete_topic':
             return $k->deleteTopic($c['name'], $c['drop'] ?? false);
         case 'group':
@@ -75,7 +84,7 @@ function run(array $c)
         case 'delete_schedule':
             return $k->deleteSchedule($c['name']);
         case 'pause_schedule':
-            return $k->pauseSchedule($c['name'], isset($c['until']) ? new DateTimeImmutable($c['until']) : null);
+            return $k->pauseSchedule($c['name'], until($c));
         case 'resume_schedule':
             return $k->resumeSchedule($c['name'], $c['catch_up']);
         case 'run_schedule':
@@ -85,7 +94,7 @@ function run(array $c)
             $options = ['overlap' => $c['overlap'] ?? null, 'dry_run' => $c['dry_run']];
             return $k->backfillSchedule($c['name'], $period + $options);
         case 'reserve':
-            $options = ['max' => $c['max'], 'wait' => $c['wait'], 'ttr' => $c['ttr'] ?? null];
+            $options = array_intersect_key($c, ['max' => 0, 'wait' => 0, 'ttr' => 0, 'order' => 0]);
             return $k->reserve(['a key' => $c['topic']], $options);
         case 'drain':
             return drain($k, $c['topic']);
@@ -94,6 +103,14 @@ function run(array $c)
         default:
             return $k->{$c['op']}($c['lease'], ...$c['args']);
     }
+}
+
+function until(array $c): string|DateTimeImmutable|null
+{
+    if (isset($c['for'])) {
+        return "{$c['for']}s";
+    }
+    return isset($c['until']) ? new DateTimeImmutable($c['until']) : null;
 }
 
 function drain(Client $k, string $topic): array

@@ -64,16 +64,23 @@ def run(c):
         return getattr(k, op)(c["topic"], c["id"])
     if op == "jobs":
         return k.jobs(c["topic"], c["state"], **c.get("filter", {}))
-    if op == "retry_dead":
-        return k.retry_dead(c["topic"], **c["how"])
+    if op in ("retry_dead", "delete_dead"):
+        return getattr(k, op)(c["topic"], **c["how"])
     if op == "search":
         return k.search(c["id"], topic=c["topic"])
     if op == "topics":
-        return k.topics(prefix=c["prefix"], state=c["state"])
+        return k.topics(prefix=c["prefix"], state=c["state"], owner=c["owner"])
     if op == "topic":
         return k.topic(c["name"])
     if op == "put_topic":
         return k.put_topic(c["name"], c["settings"], reason=c.get("reason"), etag=c.get("etag"))
+    if op == "patch_topic":
+        return k.patch_topic(c["name"], c["patch"], etag=c.get("etag"))
+    if op in ("pause_topic", "pause_schedule"):
+        until = instant(c["until"]) if "until" in c else datetime.timedelta(seconds=c["for"]) if "for" in c else None
+        return getattr(k, op)(c["name"], until=until, **({"reason": c["reason"]} if "reason" in c else {}))
+    if op == "resume_topic":
+        return k.resume_topic(c["name"])
     if op == "delete_topic":
         return k.delete_topic(c["name"], drop=c.get("drop"))
     if op == "group":
@@ -95,8 +102,6 @@ def run(c):
         return k.schedules(topic=c["topic"])
     if op == "put_schedule":
         return k.put_schedule(c["name"], **c["schedule"])
-    if op == "pause_schedule":
-        return k.pause_schedule(c["name"], until=instant(c["until"]) if "until" in c else None)
     if op == "resume_schedule":
         return k.resume_schedule(c["name"], catch_up=c["catch_up"])
     if op == "backfill_schedule":
@@ -105,7 +110,7 @@ def run(c):
     if op.endswith("schedule"):
         return getattr(k, op)(c["name"])
     if op == "reserve":
-        return k.reserve([c["topic"]], max=c["max"], wait=c["wait"], ttr=c.get("ttr"))
+        return k.reserve([c["topic"]], max=c["max"], wait=c["wait"], ttr=c.get("ttr"), order=c.get("order"))
     if op == "cancelled_reserve":
         return cancelled(k.reserve(c["topic"], wait=20))
     if op == "drain":

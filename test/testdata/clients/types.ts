@@ -14,6 +14,9 @@ export async function calls(): Promise<string> {
   const count: number = await client.retryDead("t", { limit: 10, dryRun: true });
   const topic: Topic = await client.topic("t");
   await client.putTopic("t", { ...topic, state: "paused" }, { etag: topic.etag });
+  await client.patchTopic("t", { ttr: "5s", retry: null, headers: { "X-Old": null }, per_key: null });
+  const until: string | undefined = (await client.pauseTopic("t", { reason: "stock count", until: "2h" })).paused_until;
+  const deleted: number = await client.deleteDead("t", { ids: [(await client.resumeTopic("t")).name] });
   await client.moveGroup("g", { shift: "-1h" });
   await client.work("t", async (leased) => ({ attempt: leased.attempt }));
   verify(["whsec_x"], { "webhook-id": "1" }, new Uint8Array());
@@ -21,7 +24,10 @@ export async function calls(): Promise<string> {
   client.jobs("t", "lost");
   // @ts-expect-error: ids or limit
   await client.retryDead("t", {});
+  // @ts-expect-error: not a text
+  await client.patchTopic("t", { callback_url: 1 });
   // @ts-expect-error: no such option
   await client.push("t", { dueAt: 1 });
-  return job.id + count + String(new GroupClosedError(409, { code: "group_closed" }) instanceof ApiError);
+  const closed = new GroupClosedError(409, { code: "group_closed" }) instanceof ApiError;
+  return [job.id, count, deleted, until, closed].join();
 }

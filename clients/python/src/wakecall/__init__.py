@@ -51,6 +51,7 @@ from ._types import (
     TaskChange,
     TaskFilter,
     Topic,
+    TopicPatch,
     TopicSettings,
 )
 
@@ -90,6 +91,7 @@ __all__ = [
     "TaskChange",
     "TaskFilter",
     "Topic",
+    "TopicPatch",
     "TopicSettings",
     "UnauthorizedError",
     "UnavailableError",

@@ -35,6 +35,7 @@ from ._types import (
     TaskChange,
     TaskFilter,
     Topic,
+    TopicPatch,
     TopicSettings,
 )
 from ._wire import (
@@ -51,6 +52,7 @@ from ._wire import (
     job_path,
     jobs_path,
     local,
+    pause_end,
     query,
     seconds,
     server_url,
@@ -249,9 +251,23 @@ class Client:
     ) -> int:
         """Make dead jobs ready again, with no attempts made: those of ids, or the oldest up to limit that the filter
         selects. dry_run only counts them. Return their number."""
-        ask = given(ids=ids, limit=limit, filter=filter, dry_run=dry_run)
-        path = f"/v1/topics/{escape(topic)}/dead/retry"
-        count: int = self._do(Request("POST", path, _json.dumps(ask), bool(dry_run)))["count"]
+        return self._dead(topic, "retry", given(ids=ids, limit=limit, filter=filter, dry_run=dry_run))
+
+    def delete_dead(
+        self,
+        topic: str,
+        *,
+        ids: Optional[Sequence[str]] = None,
+        limit: Optional[int] = None,
+        filter: Optional[DeadFilter] = None,
+        dry_run: Optional[bool] = None,
+    ) -> int:
+        """Delete dead jobs, selected as by retry_dead. Return their number."""
+        return self._dead(topic, "delete", given(ids=ids, limit=limit, filter=filter, dry_run=dry_run))
+
+    def _dead(self, topic: str, action: str, ask: Dict[str, Any]) -> int:
+        path, dry_run = f"/v1/topics/{escape(topic)}/dead/{action}", bool(ask.get("dry_run"))
+        count: int = self._do(Request("POST", path, _json.dumps(ask), dry_run))["count"]
         return count
 
     def search(self, id: str, *, topic: Optional[str] = None) -> Found:
@@ -289,6 +305,32 @@ class Client:
         topic: Topic = self._do(
             Request("PUT", path, _json.dumps(members), not etag, header={"If-Match": etag})
         )
+        return topic
+
+    def patch_topic(self, name: str, patch: TopicPatch, *, etag: Optional[str] = None) -> Topic:
+        """Change the settings that the patch has (a JSON merge patch): None resets one to its default; headers and
+        per_key are merged. With etag, only if the topic has not changed since. Return it."""
+        members = {setting: wire(setting, value) for setting, value in patch.items()}
+        path = f"/v1/topics/{escape(name)}"
+        topic: Topic = self._do(
+            Request("PATCH", path, _json.dumps(members), not etag, header={"If-Match": etag})
+        )
+        return topic
+
+    def pause_topic(
+        self, name: str, *, reason: Optional[str] = None, until: Union[Instant, datetime.timedelta, None] = None
+    ) -> Topic:
+        """Pause a topic, until a time, for a duration ("2h" or a timedelta), or until it is resumed. Return it. reason:
+        for the others on call. If it is paused already, this replaces its reason and until."""
+        return self._topic(name, "pause", given(reason=reason, until=pause_end(until)))
+
+    def resume_topic(self, name: str) -> Topic:
+        """Make a paused or offline topic active. Return it."""
+        return self._topic(name, "resume", {})
+
+    def _topic(self, name: str, action: str, ask: Dict[str, Any]) -> Topic:
+        path = f"/v1/topics/{escape(name)}/{action}"
+        topic: Topic = self._do(Request("POST", path, _json.dumps(ask), True))
         return topic
 
     def delete_topic(
@@ -411,9 +453,11 @@ class Client:
         """Delete a schedule. Its jobs stay."""
         self._do(Request("DELETE", _schedule_path(name)))
 
-    def pause_schedule(self, name: str, *, until: Optional[Instant] = None) -> Schedule:
-        """Pause a schedule, until a time or until it is resumed. Return it."""
-        schedule: Schedule = self._schedule(name, "pause", given(until=until))
+    def pause_schedule(
+        self, name: str, *, until: Union[Instant, datetime.timedelta, None] = None
+    ) -> Schedule:
+        """Pause a schedule, until a time, for a duration ("2h" or a timedelta), or until it is resumed. Return it."""
+        schedule: Schedule = self._schedule(name, "pause", given(until=pause_end(until)))
         return schedule
 
     def resume_schedule(self, name: str, *, catch_up: Optional[bool] = None) -> Schedule:

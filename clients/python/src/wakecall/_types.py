@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from typing import Any, Dict, List, Mapping, Sequence, TypedDict, Union
+from typing import Any, Dict, List, Mapping, Optional, Sequence, TypedDict, Union
 
 Duration = Union[str, int, float, datetime.timedelta]
 """A text such as "90s" or "1h30m", seconds, or a timedelta."""
@@ -162,6 +162,38 @@ class TopicSettings(TypedDict, total=False):
     state: str
 
 
+class TopicPatch(TypedDict, total=False):
+    """What patch_topic changes. None resets a setting to its default, and removes a header."""
+
+    title: Optional[str]
+    delivery: Optional[str]
+    callback_url: Optional[str]
+    job_urls: Optional[Sequence[str]]
+    cloudevents: Optional[bool]
+    method: Optional[str]
+    content_type: Optional[str]
+    headers: Optional[Mapping[str, Optional[str]]]
+    delay: Optional[Duration]
+    ttr: Optional[Duration]
+    priority: Optional[str]
+    max_attempts: Optional[int]
+    retry: Optional[Sequence[Duration]]
+    retry_if: Optional[str]
+    dialect: Optional[str]
+    max_in_flight: Optional[int]
+    per_key: Optional[Mapping[str, Any]]
+    rate_limit: Optional[float]
+    expires_after: Optional[Duration]
+    on_expiry: Optional[str]
+    durability: Optional[str]
+    shard: Optional[str]
+    remember: Optional[Duration]
+    emails: Optional[Sequence[str]]
+    owner: Optional[str]
+    secrets: Optional[Sequence[str]]
+    state: Optional[str]
+
+
 class _TopicRequired(TypedDict):
     name: str
     title: str
@@ -197,6 +229,8 @@ class Topic(_TopicRequired, total=False):
 
     per_key: Dict[str, Any]
     shard: str
+    pause_reason: str
+    paused_until: str
     etag: str
 
 

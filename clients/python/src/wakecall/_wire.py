@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
 
 from ._errors import UnreadableError, api_error
-from ._types import Duration
+from ._types import Duration, Instant
 
 UNSET: Any = object()
 LONGEST_WAIT = 60  # seconds, of a push
@@ -95,6 +95,11 @@ def local(members: Dict[str, Any]) -> Dict[str, Any]:
     if members.get("time_zone") and isinstance(due, datetime.datetime) and due.tzinfo is None:
         return dict(members, due_at=due.isoformat())
     return members
+
+
+def pause_end(until: Union[Instant, datetime.timedelta, None]) -> Optional[Instant]:
+    """Return a duration as text, since a number would be Unix milliseconds."""
+    return f"{until.total_seconds():f}s" if isinstance(until, datetime.timedelta) else until
 
 
 def with_body(members: Mapping[str, Any], body: Any, text: Union[str, bytes, None]) -> str:

@@ -2,7 +2,7 @@ package io.github.wakecall;
 
 import java.util.List;
 
-/** Which dead jobs to make ready again. */
+/** Which dead jobs to make ready again, or to delete. */
 public final class DeadJobs extends Members<DeadJobs> {
     private DeadJobs() { }
 

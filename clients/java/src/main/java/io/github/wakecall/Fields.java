@@ -90,6 +90,11 @@ final class Fields {
         return BigDecimal.valueOf(d.getSeconds()).add(BigDecimal.valueOf(d.getNano(), 9));
     }
 
+    /** Returns a duration as text, where a number would be something else. */
+    static String duration(Duration d) {
+        return seconds(d).toPlainString() + "s";
+    }
+
     /** Rounded up to milliseconds, since a job must never be early. */
     static String instant(Instant t) {
         return t.plusNanos(999_999).truncatedTo(ChronoUnit.MILLIS).toString();

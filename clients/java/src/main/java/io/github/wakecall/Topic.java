@@ -17,6 +17,10 @@ public final class Topic {
     public final String callbackUrl;
     /** active, paused or offline. */
     public final String state;
+    /** Why it is paused or offline, or "". */
+    public final String pauseReason;
+    /** When its pause ends by itself, or null. */
+    public final Instant pausedUntil;
     /** Of pushes that set none. */
     public final Duration delay;
     /** How long an attempt may take. */
@@ -40,6 +44,8 @@ public final class Topic {
         delivery = Fields.text(fields, "delivery");
         callbackUrl = Fields.text(fields, "callback_url");
         state = Fields.text(fields, "state");
+        pauseReason = Fields.text(fields, "pause_reason");
+        pausedUntil = Fields.time(fields, "paused_until");
         delay = Fields.duration(fields, "delay");
         ttr = Fields.duration(fields, "ttr");
         priority = Fields.text(fields, "priority");

@@ -5,7 +5,10 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
-/** What a topic is to be. A setting that is not set has its default, but the secrets, which stay. */
+/**
+ * What a topic is to be. A setting that is not set has its default, but the secrets, which stay. In a patch, settings
+ * that are not set stay, and null is the default: {@code set("retry", null)}.
+ */
 public final class TopicSettings extends Members<TopicSettings> {
     String etag;
     String reason;
@@ -133,13 +136,13 @@ public final class TopicSettings extends Members<TopicSettings> {
         return set("state", state);
     }
 
-    /** Why it is paused or offline. */
+    /** Why it is paused or offline; not in a patch. */
     public TopicSettings reason(String why) {
         reason = why;
         return this;
     }
 
-    /** Replaces the topic only if it has not changed since it was read with this etag. */
+    /** Replaces or patches the topic only if it has not changed since it was read with this etag. */
     public TopicSettings ifMatch(String etag) {
         this.etag = etag;
         return this;

@@ -121,6 +121,11 @@ public final class Wakecall {
         return await(async.retryDead(topic, which));
     }
 
+    /** Deletes dead jobs. Returns their number. */
+    public long deleteDead(String topic, DeadJobs which) {
+        return await(async.deleteDead(topic, which));
+    }
+
     /**
      * Returns what the shards and the journals of all hosts have of an id. Large journals take minutes. topic null:
      * all.
@@ -132,11 +137,11 @@ public final class Wakecall {
     // Topics
 
     /**
-     * Returns the topics that the token may manage, by name, whose names begin with a prefix, and in a state; null:
-     * all. Pages are read as the iteration gets to them.
+     * Returns the topics that the token may manage, by name, whose names begin with a prefix, in a state, and of an
+     * owner; null: all. Pages are read as the iteration gets to them.
      */
-    public Iterable<Topic> topics(String prefix, String state) {
-        return pages(cursor -> async.topics(prefix, state, cursor));
+    public Iterable<Topic> topics(String prefix, String state, String owner) {
+        return pages(cursor -> async.topics(prefix, state, owner, cursor));
     }
 
     /** Returns a topic. */
@@ -147,6 +152,37 @@ public final class Wakecall {
     /** Creates a topic, or replaces it as a whole. */
     public Topic putTopic(String name, TopicSettings settings) {
         return await(async.putTopic(name, settings));
+    }
+
+    /**
+     * Changes the settings that are set (a JSON merge patch): null resets one to its default; headers and per_key are
+     * merged.
+     */
+    public Topic patchTopic(String name, TopicSettings changes) {
+        return await(async.patchTopic(name, changes));
+    }
+
+    /**
+     * Pauses a topic until it is resumed. reason, for the others on call; null: none. If it is paused already, this
+     * replaces its reason and end.
+     */
+    public Topic pauseTopic(String name, String reason) {
+        return await(async.pauseTopic(name, reason));
+    }
+
+    /** Pauses a topic until a time. */
+    public Topic pauseTopic(String name, String reason, Instant until) {
+        return await(async.pauseTopic(name, reason, until));
+    }
+
+    /** Pauses a topic for a duration. */
+    public Topic pauseTopic(String name, String reason, Duration time) {
+        return await(async.pauseTopic(name, reason, time));
+    }
+
+    /** Makes a paused or offline topic active. */
+    public Topic resumeTopic(String name) {
+        return await(async.resumeTopic(name));
     }
 
     /** Deletes a topic that has no jobs and that no schedule uses. */
@@ -250,6 +286,11 @@ public final class Wakecall {
         return await(async.pauseSchedule(name, until));
     }
 
+    /** Pauses a schedule for a duration. */
+    public Schedule pauseSchedule(String name, Duration time) {
+        return await(async.pauseSchedule(name, time));
+    }
+
     /** Ends a pause. The occurrences of the pause are left out, or with catchUp pushed as {@code missed} says. */
     public Schedule resumeSchedule(String name, boolean catchUp) {
         return await(async.resumeSchedule(name, catchUp));
@@ -297,6 +338,11 @@ public final class Wakecall {
     /** Reserves up to max ready jobs of pull topics; waits for the first one. ttr null: the job's, or its topic's. */
     public List<LeasedJob> reserve(List<String> topics, int max, Duration wait, Duration ttr) {
         return await(async.reserve(topics, max, wait, ttr));
+    }
+
+    /** And in an order: fair, by priorities and round robin over the topics, or listed; null: fair. */
+    public List<LeasedJob> reserve(List<String> topics, int max, Duration wait, Duration ttr, String order) {
+        return await(async.reserve(topics, max, wait, ttr, order));
     }
 
     /** Ends the lease of a job that is done. */

@@ -9,6 +9,7 @@ import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import java.util.function.Function;
@@ -92,8 +93,12 @@ public final class WakecallAsync {
 
     /** Makes dead jobs ready again, with no attempts made. Returns their number. */
     public CompletableFuture<Long> retryDead(String topic, DeadJobs which) {
-        return request("POST", topicPath(topic) + "/dead/retry").json(which.encode())
-            .repeatable(which.members.containsKey("dry_run")).send(fields -> Fields.number(fields, "count"));
+        return dead(topic, "retry", which);
+    }
+
+    /** Deletes dead jobs. Returns their number. */
+    public CompletableFuture<Long> deleteDead(String topic, DeadJobs which) {
+        return dead(topic, "delete", which);
     }
 
     /**
@@ -108,12 +113,12 @@ public final class WakecallAsync {
     // Topics
 
     /**
-     * Returns a page of the topics that the token may manage, by name, whose names begin with a prefix, and in a
-     * state; null: all. cursor: "", or the next of the page before.
+     * Returns a page of the topics that the token may manage, by name, whose names begin with a prefix, in a state, and
+     * of an owner; null: all. cursor: "", or the next of the page before.
      */
-    public CompletableFuture<Page<Topic>> topics(String prefix, String state, String cursor) {
+    public CompletableFuture<Page<Topic>> topics(String prefix, String state, String owner, String cursor) {
         Request request = request("GET", "/v1/topics").query("prefix", prefix).query("state", state)
-            .query("cursor", cursor).repeatable(true);
+            .query("owner", owner).query("cursor", cursor).repeatable(true);
         return request.send(fields -> page(fields, "topics", Topic::new));
     }
 
@@ -126,6 +131,39 @@ public final class WakecallAsync {
     public CompletableFuture<Topic> putTopic(String name, TopicSettings settings) {
         return request("PUT", topicPath(name)).query("reason", settings.reason).json(settings.encode())
             .header("If-Match", settings.etag).repeatable(settings.etag == null).send(Topic::new);
+    }
+
+    /**
+     * Changes the settings that are set (a JSON merge patch): null resets one to its default; headers and per_key are
+     * merged.
+     */
+    public CompletableFuture<Topic> patchTopic(String name, TopicSettings changes) {
+        // The server refuses the reason, which a patch does not have.
+        return request("PATCH", topicPath(name)).query("reason", changes.reason).json(changes.encode())
+            .header("If-Match", changes.etag).repeatable(changes.etag == null).send(Topic::new);
+    }
+
+    /**
+     * Pauses a topic until it is resumed. reason, for the others on call; null: none. If it is paused already, this
+     * replaces its reason and end.
+     */
+    public CompletableFuture<Topic> pauseTopic(String name, String reason) {
+        return pause(name, reason, null);
+    }
+
+    /** Pauses a topic until a time. */
+    public CompletableFuture<Topic> pauseTopic(String name, String reason, Instant until) {
+        return pause(name, reason, until);
+    }
+
+    /** Pauses a topic for a duration. */
+    public CompletableFuture<Topic> pauseTopic(String name, String reason, Duration time) {
+        return pause(name, reason, Fields.duration(time));
+    }
+
+    /** Makes a paused or offline topic active. */
+    public CompletableFuture<Topic> resumeTopic(String name) {
+        return request("POST", topicPath(name) + "/resume").repeatable(true).send(Topic::new);
     }
 
     /** Deletes a topic that has no jobs and that no schedule uses. */
@@ -238,6 +276,11 @@ public final class WakecallAsync {
         return ask(name, "pause", Map.of("until", until)).send(Schedule::new);
     }
 
+    /** Pauses a schedule for a duration. */
+    public CompletableFuture<Schedule> pauseSchedule(String name, Duration time) {
+        return ask(name, "pause", Map.of("until", Fields.duration(time))).send(Schedule::new);
+    }
+
     /** Ends a pause. The occurrences of the pause are left out, or with catchUp pushed as {@code missed} says. */
     public CompletableFuture<Schedule> resumeSchedule(String name, boolean catchUp) {
         return ask(name, "resume", Map.of("catch_up", catchUp)).send(Schedule::new);
@@ -292,9 +335,18 @@ public final class WakecallAsync {
 
     /** Reserves up to max ready jobs of pull topics; waits for the first one. ttr null: the job's, or its topic's. */
     public CompletableFuture<List<LeasedJob>> reserve(List<String> topics, int max, Duration wait, Duration ttr) {
+        return reserve(topics, max, wait, ttr, null);
+    }
+
+    /** And in an order: fair, by priorities and round robin over the topics, or listed; null: fair. */
+    public CompletableFuture<List<LeasedJob>> reserve(
+            List<String> topics, int max, Duration wait, Duration ttr, String order) {
         var ask = new LinkedHashMap<String, Object>(Map.of("topics", topics, "max", max, "wait", wait));
         if (ttr != null) {
             ask.put("ttr", ttr);
+        }
+        if (order != null) {
+            ask.put("order", order);
         }
         return request("POST", "/v1/reserve").body(ask).waits(wait)
             .send(fields -> Fields.list(fields, "jobs", job -> new LeasedJob(Fields.object(job))));
@@ -343,6 +395,19 @@ public final class WakecallAsync {
 
     private Request ask(String schedule, String action, Map<String, Object> what) {
         return request("POST", schedulePath(schedule) + "/" + action).body(what).repeatable(true);
+    }
+
+    private CompletableFuture<Long> dead(String topic, String action, DeadJobs which) {
+        return request("POST", topicPath(topic) + "/dead/" + action).json(which.encode())
+            .repeatable(which.members.containsKey("dry_run")).send(fields -> Fields.number(fields, "count"));
+    }
+
+    private CompletableFuture<Topic> pause(String topic, String reason, Object until) {
+        var ask = new LinkedHashMap<String, Object>();
+        ask.put("reason", reason);
+        ask.put("until", until);
+        ask.values().removeIf(Objects::isNull);
+        return request("POST", topicPath(topic) + "/pause").body(ask).repeatable(true).send(Topic::new);
     }
 
     private CompletableFuture<GroupMoved> moveGroup(
