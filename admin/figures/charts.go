@@ -53,26 +53,26 @@ type chartKind struct {
 
 const mebibyte = 1.0 / (1 << 20)
 
-// chartKinds are the charts that can be drawn of any series: /charts/KIND?series=…&span=….
+// chartKinds are the charts that can be drawn of any series: /charts/KIND?series=…&span=…. A column has one color in all
+// of them, and none is red: a chart does not say that somebody has to act.
 var chartKinds = map[string]chartKind{
 	"rates": {"rates", []line{
 		{name: "pushed", color: "blue"},
 		{name: "delivered", color: "green"},
-		{name: "failed", color: "red"},
-		{name: "retried", color: "orange", dash: true},
+		{name: "failed", color: "orange"},
 		{name: "died", color: "purple", dash: true},
 	}},
-	"lateness": {"ms", []line{{name: "p50", color: "cyan"}, {name: "p99", color: "purple"}}},
+	"lateness": {"ms", []line{{name: "p50", color: "cyan"}, {name: "p99", color: "indigo"}}},
 	"backlog": {"jobs", []line{
-		{name: "delayed", color: "blue"},
-		{name: "ready", color: "orange"},
-		{name: "running", color: "green"},
-		{name: "dead", color: "red", dash: true},
+		{name: "delayed", color: "azure"},
+		{name: "ready", color: "lime"},
+		{name: "running", color: "teal"},
+		{name: "dead", color: "purple", dash: true},
 	}},
-	"ping": {"ms", []line{{name: "ping_p50", color: "cyan"}, {name: "ping_p99", color: "purple"}}},
+	"ping": {"ms", []line{{name: "ping_p50", color: "cyan"}, {name: "ping_p99", color: "indigo"}}},
 	"memory": {"MiB", []line{
 		{name: "memory", color: "blue", scale: mebibyte},
-		{name: "max_memory", color: "red", dash: true, scale: mebibyte, optional: true},
+		{name: "max_memory", color: "secondary", dash: true, scale: mebibyte, optional: true},
 	}},
 }
 

@@ -19,7 +19,7 @@ func (h *Handler) ForecastChart(
 	c echo.Context, from time.Time, step time.Duration, counts []int64, rate float64,
 ) Chart {
 	due := chartLine{Label: h.Texts.T(c, "forecast.falls_due"), Color: "blue"}
-	limit := chartLine{Label: h.Texts.T(c, "forecast.capacity"), Color: "red", Dash: true}
+	limit := chartLine{Label: h.Texts.T(c, "forecast.capacity"), Color: "secondary", Dash: true}
 	d := Chart{Time: h.Texts.T(c, "charts.time")}
 	most := rate * step.Seconds()
 	for i, n := range counts {

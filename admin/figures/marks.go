@@ -31,6 +31,14 @@ type mark struct {
 	Alert  *alert.Alert
 }
 
+// Look returns what the mark looks like: its kind, or critical if somebody has to act.
+func (m mark) Look() string {
+	if m.Lasts() && m.Alert.Severity == alert.Critical {
+		return "critical"
+	}
+	return m.Kind
+}
+
 // Lasts reports whether it is an alert that has not ended.
 func (m mark) Lasts() bool { return m.Alert != nil && m.End.IsZero() }
 

@@ -5,9 +5,8 @@
 
   // --- live parts: one stream per page -------------------------------------------------------------------------------
   // <body data-events="/events?on=strip,overview">; <div data-live="overview"> gets the event's HTML. Every event is also
-  // dispatched as the DOM event "live" with {name, data}. A hidden page closes its stream after a minute.
+  // dispatched as the DOM event "live" with {name, data}. A hidden page has no stream and polls nothing.
   let stream = null;
-  let sleep = 0;
   function names() {
     const found = [...document.querySelectorAll("[data-live]")].map((e) => e.dataset.live);
     return [...new Set(found)].sort();
@@ -15,7 +14,7 @@
   function open() {
     const base = document.body.dataset.events;
     const on = names();
-    if (!base || stream || on.length === 0) return;
+    if (!base || stream || on.length === 0 || document.hidden) return;
     stream = new EventSource(base + "?on=" + encodeURIComponent(on.join(",")));
     for (const name of on) stream.addEventListener(name, (e) => show(name, e.data));
     stream.addEventListener("bye", () => { close(); setTimeout(open, 1000 + Math.random() * 2000); });
@@ -42,9 +41,12 @@
     document.dispatchEvent(new CustomEvent("live", { detail: { name, data } }));
   }
   document.addEventListener("visibilitychange", () => {
-    clearTimeout(sleep);
-    if (document.hidden) sleep = setTimeout(close, 60000);
-    else open();
+    if (document.hidden) { close(); return; }
+    open();
+    for (const e of document.querySelectorAll('[hx-trigger*="shown"]')) htmx.trigger(e, "shown");
+  });
+  document.addEventListener("htmx:beforeRequest", (event) => {
+    if (document.hidden && /every/.test(event.detail.elt.getAttribute("hx-trigger"))) event.preventDefault();
   });
   window.addEventListener("pagehide", close);
   window.addEventListener("pageshow", open);
@@ -247,31 +249,61 @@
     }
     location.assign(url);
   }
-  // Draws the events of the page's list, <li data-mark="unix seconds" data-mark-end data-kind>, into a chart. Those at
-  // the same place share a handle. The handles of the first chart can be reached by keyboard.
+  // Draws the events of the page's list, <li data-mark="unix seconds" data-mark-end data-kind>, into a chart: those that
+  // last as one band for each kind, and a handle with the texts of those that begin at the same place. The handles of
+  // the first chart can be reached by keyboard.
+  const marksApart = 24; // pixels between handles
+  const marksTold = 5; // the texts of a handle; the list has the others
+  const markKinds = ["edit", "endpoint", "pause", "alert", "critical"]; // a handle has the color of its last one here
   function drawMarks(plot) {
     if (plot.over.contains(document.activeElement)) return;
-    for (const old of plot.over.querySelectorAll(".wk-mark, .wk-mark-line")) old.remove();
+    for (const old of plot.over.querySelectorAll(".wk-mark, .wk-mark-line, .wk-mark-band")) old.remove();
     const first = plot.root.parentElement === $("[data-chart]");
-    const inside = (x) => Math.min(Math.max(0, x), plot.over.clientWidth); // the newest is later than all numbers
+    // The newest event is later than all numbers.
+    const place = (time) => Math.min(Math.max(0, plot.valToPos(Number(time), "x")), plot.over.clientWidth);
+    const bands = new Map();
     let last = null;
     for (const event of [...document.querySelectorAll("[data-mark]")].reverse()) {
-      const at = (time) => inside(plot.valToPos(Number(time), "x"));
-      const left = at(event.dataset.mark);
-      const line = document.createElement("i");
-      line.className = "wk-mark-line";
-      line.dataset.kind = event.dataset.kind;
-      line.style.left = left + "px";
-      line.style.width = at(event.dataset.markEnd || event.dataset.mark) - left + "px";
-      if (!last || left - last.left > 12) last = { left, handle: handle(event, left, plot, first) };
-      if (event.dataset.kind === "alert") last.handle.dataset.kind = "alert";
-      const text = document.createElement("span");
-      text.textContent = [clock.format(Number(event.dataset.mark) * 1000),
-        $(".badge", event).textContent, $("[data-mark-text]", event).textContent].join(" ").replace(/\s+/g, " ");
-      last.handle.firstChild.append(text);
-      last.handle.setAttribute("aria-label", [...last.handle.firstChild.children].map((e) => e.textContent).join("; "));
-      plot.over.append(line);
+      const { mark, markEnd, kind } = event.dataset;
+      const left = place(mark);
+      if (markEnd) bands.set(kind, extended(bands.get(kind), left, place(markEnd)));
+      if (!last || left - last.left > marksApart) last = { left, handle: handle(event, left, plot, first) };
+      tell(last.handle, event);
     }
+    for (const kind of markKinds) {
+      for (const [left, right] of bands.get(kind) || []) {
+        const band = document.createElement("i");
+        band.className = "wk-mark-band";
+        band.dataset.kind = kind;
+        band.style.left = left + "px";
+        band.style.width = Math.max(2, right - left) + "px";
+        plot.over.append(band);
+      }
+    }
+  }
+  // Adds a span to spans in the order in which they begin: those that overlap become one.
+  function extended(spans = [], left, right) {
+    const before = spans.at(-1);
+    if (before && left <= before[1] + 1) before[1] = Math.max(before[1], right);
+    else spans.push([left, right]);
+    return spans;
+  }
+  // Adds an event to a handle.
+  function tell(link, event) {
+    const { kind } = event.dataset;
+    if (markKinds.indexOf(kind) > markKinds.indexOf(link.dataset.kind)) {
+      link.dataset.kind = link.nextSibling.dataset.kind = kind;
+    }
+    const told = link.firstChild;
+    const text = document.createElement("span");
+    text.textContent = [clock.format(Number(event.dataset.mark) * 1000),
+      $(".badge", event).textContent, $("[data-mark-text]", event).textContent].join(" ").replace(/\s+/g, " ");
+    told.prepend(text); // the newest first
+    link.dataset.more = Number(link.dataset.more) + (told.childElementCount > marksTold ? 1 : 0);
+    if (told.childElementCount > marksTold) told.lastChild.remove();
+    const more = Number(link.dataset.more) ? "+" + link.dataset.more : "";
+    told.dataset.more = more;
+    link.setAttribute("aria-label", [...told.children].map((e) => e.textContent).concat(more || []).join("; "));
   }
   function handle(event, left, plot, first) {
     const link = document.createElement("a");
@@ -279,10 +311,15 @@
     link.href = "#" + event.id;
     link.tabIndex = first ? 0 : -1;
     link.dataset.kind = event.dataset.kind;
+    link.dataset.more = 0;
     link.style.left = left + "px";
     link.addEventListener("mousedown", (e) => e.stopPropagation()); // no selection begins
     link.append(document.createElement("span"));
-    plot.over.append(link);
+    const line = document.createElement("i");
+    line.className = "wk-mark-line";
+    line.dataset.kind = event.dataset.kind;
+    line.style.left = left + "px";
+    plot.over.append(link, line);
     return link;
   }
 
@@ -350,6 +387,8 @@
     for (const [box] of charts) if (!box.isConnected) { charts.get(box).plot.destroy(); charts.delete(box); }
     for (const box of document.querySelectorAll("[data-chart-every]")) {
       const every = Math.max(5, Number(box.dataset.chartEvery)) * 1000;
+      const { top, bottom } = box.getBoundingClientRect();
+      if (bottom < 0 || top > innerHeight) continue; // it is loaded when it is scrolled to
       if (Date.now() - (Number(box.dataset.loaded) || 0) >= every) { box.dataset.loaded = Date.now(); load(box); }
     }
   }, 1000);
