@@ -48,6 +48,13 @@ func (i *installation) firstScreen(t *testing.T, b *harness.Browser) {
 		`[...document.querySelectorAll("td.wk-topic")].filter(e => e.getBoundingClientRect().bottom <= 900).length`); n < 20 {
 		t.Errorf("%d topics are on the first screen", n)
 	}
+	for _, width := range []int64{1280, 1440} {
+		b.Size(width, 900)
+		b.Open("/topics")
+		if over := harness.Evaluate[int](b, `(e => e.scrollWidth - e.clientWidth)(document.querySelector(".table-responsive"))`); over > 0 {
+			t.Errorf("at %d the topics are %d pixels too wide", width, over)
+		}
+	}
 	b.Size(2560, 900)
 	b.Open("/")
 	if n := harness.Evaluate[int](b,

@@ -2,6 +2,7 @@ package topics
 
 import (
 	"context"
+	"maps"
 	"math"
 	"net/http"
 	"net/url"
@@ -39,16 +40,16 @@ func (h *Handler) topicsRoutes(g *echo.Group) {
 const topicsEvery = 3 * time.Second
 
 type topicsData struct {
-	Search, State, Count string
-	States               []string
-	Order                list.Order[*topicLine]
-	Lines                []topicLine
-	Pager                list.Pager
-	All                  int
-	Counts               figures.Counts
-	Stored               figures.Stored // the success rates
-	Query                string         // query of the live rows
-	alerts               map[string]*alert.Alert
+	Search, State, Owner, Count string
+	States, Owners              []string
+	Order                       list.Order[*topicLine]
+	Lines                       []topicLine
+	Pager                       list.Pager
+	All                         int
+	Counts                      figures.Counts
+	Stored                      figures.Stored // the success rates
+	Query                       string         // query of the live rows
+	alerts                      map[string]*alert.Alert
 }
 
 // topicLine is a topic in the list.
@@ -83,7 +84,7 @@ func (l topicLine) P99() *float64 { return l.Vitals.Late(l.Stats) }
 // States of health, most severe first. Their texts are topics.health_NAME.
 var healths = []string{
 	"breaker", "no_worker", "no_consumer", "failing", "shard_down", "alert", "late", "paused", "offline", "unknown",
-	"healthy",
+	"few_attempts", "healthy",
 }
 
 const (
@@ -105,8 +106,7 @@ func (l topicLine) Health() string {
 		return "no_worker"
 	case l.alerted("no_consumer") && l.mayWait():
 		return "no_consumer"
-	case !l.Recovered && (l.Success == 0 || l.Attempts >= failingLeast && l.Success < 1-failingShare),
-		l.Read.Old && l.alerted("topic_failing"):
+	case !l.Recovered && !l.Few() && l.Success < 1-failingShare, l.Read.Old && l.alerted("topic_failing"):
 		return "failing"
 	case len(l.Missing) > 0:
 		return "shard_down"
@@ -116,9 +116,17 @@ func (l topicLine) Health() string {
 		return "late"
 	case !l.Known(), l.Read.Old && math.IsNaN(l.Success):
 		return "unknown"
+	case l.Few() && l.Success < 1-failingShare:
+		return "few_attempts"
 	}
 	return "healthy"
 }
+
+// Few reports whether there were too few attempts to judge the topic by their share of success.
+func (l topicLine) Few() bool { return l.Attempts < failingLeast }
+
+// Succeeded returns how many attempts succeeded.
+func (l topicLine) Succeeded() int64 { return int64(math.Round(l.Success * float64(l.Attempts))) }
 
 // alerted reports whether an alert about the topic with a cause of this kind is open.
 func (l topicLine) alerted(kind string) bool { return l.Alert != nil && l.Alert.Has(kind) }
@@ -141,6 +149,15 @@ func (l topicLine) otherwiseCritical() bool {
 	})
 }
 
+// worst sorts the most severe problem first, and of these the one that affects the most jobs.
+func (l topicLine) worst() list.Key {
+	at := slices.Index(healths, l.Health())
+	if at == len(healths)-1 {
+		return list.Key{float64(at)} // rows without a problem do not move
+	}
+	return list.Key{float64(at), -float64(l.Stats.Ready + l.Stats.Dead)}
+}
+
 const topicsEach = 50
 
 // columns returns the columns. Those that a phone shows without scrolling come first.
@@ -151,7 +168,7 @@ func columns() []column {
 	return []column{
 		{By: "name", Label: "common.topic"},
 		{By: "health", Label: "topics.health", Key: func(l *topicLine) list.Key {
-			return list.Key{float64(slices.Index(healths, l.Health()))}
+			return l.worst()
 		}},
 		number("ready", "common.ready", func(l *topicLine) int64 { return l.Stats.Ready }),
 		number("dead", "common.dead", func(l *topicLine) int64 { return l.Stats.Dead }),
@@ -194,8 +211,12 @@ func (h *Handler) topicsPage(c echo.Context) error {
 
 // listTopics returns a page of the list. Values that the list is not sorted by are read only for the shown topics.
 func (h *Handler) listTopics(ctx context.Context, q url.Values) *topicsData {
-	d := &topicsData{Search: strings.TrimSpace(q.Get("q")), State: q.Get("state"), Count: q.Get("count"),
-		States: topicStates, Counts: h.Figures.Counts(ctx), alerts: h.Figures.OpenAlerts(ctx).ByTopic(),
+	if !q.Has("sort") {
+		q = maps.Clone(q)
+		q.Set("sort", "health")
+	}
+	d := &topicsData{Search: strings.TrimSpace(q.Get("q")), State: q.Get("state"), Owner: q.Get("owner"),
+		Count: q.Get("count"), States: topicStates, Counts: h.Figures.Counts(ctx), alerts: h.Figures.OpenAlerts(ctx).ByTopic(),
 		Query: q.Encode(), Order: list.NewOrder(columns(), q)}
 	topics := h.matchingTopics(d)
 	d.Pager = list.Numbered(q, len(topics), topicsEach)
@@ -248,9 +269,12 @@ func (h *Handler) matchingTopics(d *topicsData) []*registry.Topic {
 	s := h.Registry.Snapshot()
 	d.All = s.Topics.Len()
 	words := strings.Fields(strings.ToLower(d.Search))
-	topics := make([]*registry.Topic, 0, d.All)
+	topics, owners := make([]*registry.Topic, 0, d.All), map[string]bool{}
 	for name, t := range s.Topics.All() {
-		if d.State != "" && string(t.State) != d.State {
+		if t.Owner != "" {
+			owners[t.Owner] = true
+		}
+		if d.State != "" && string(t.State) != d.State || d.Owner != "" && t.Owner != d.Owner {
 			continue
 		}
 		if len(words) == 0 {
@@ -263,6 +287,7 @@ func (h *Handler) matchingTopics(d *topicsData) []*registry.Topic {
 			topics = append(topics, t)
 		}
 	}
+	d.Owners = page.SortedKeys(owners)
 	return topics
 }
 

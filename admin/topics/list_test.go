@@ -155,8 +155,9 @@ func TestABrokenTopicIsNotHealthy(t *testing.T) {
 	q.ByTopic["unworked"] = store.Stats{Ready: 155, OldestReady: time.Minute}
 	body := s.Shows("/topics", `data-live="topics:`)
 	for name, want := range map[string][]string{
-		"broken": {"breaker open", "bg-red-lt", "0%", "ms</td>", "<polyline"}, "one": {"failing", "bg-red-lt", "0%"},
-		"some": {"failing", "40.0%"}, "healed": {"healthy", "40.0%"}, "waiting": {"late", "bg-orange-lt", "1h"},
+		"broken": {"breaker open", "bg-red-lt", ">0/1<", "ms</td>", "<polyline"},
+		"one":    {"few attempts", "bg-secondary-lt", ">0/1<"},
+		"some":   {"failing", "40.0%"}, "healed": {"healthy", "40.0%"}, "waiting": {"late", "bg-orange-lt", "1h"},
 		"unworked": {"no worker", "bg-red-lt"}, "well.known": {"healthy", "bg-green-lt", "90.9%", "ms</td>"},
 	} {
 		_, row, _ := strings.Cut(body, `href="/topics/`+name+`">`)
@@ -167,7 +168,45 @@ func TestABrokenTopicIsNotHealthy(t *testing.T) {
 			}
 		}
 	}
-	s.Shows("/topics/broken", "breaker open", "0%")
+	s.Shows("/topics/broken", "breaker open", "0/1")
+}
+
+// TestTheWorstTopicComesFirst, and of those with the same problem the one with the most jobs.
+func TestTheWorstTopicComesFirst(t *testing.T) {
+	t.Parallel()
+	s, q := sickSite(t)
+	late := q.ByTopic["waiting"]
+	late.Ready *= 2
+	q.ByTopic["later"] = late
+	s.AddTopic("later")
+	var names []string
+	for _, m := range regexp.MustCompile(`class="fw-bold" href="/topics/([a-z.]+)"`).
+		FindAllStringSubmatch(s.Shows("/topics"), -1) {
+		names = append(names, m[1])
+	}
+	want := []string{"broken", "some", "later", "waiting", "one", "well.known"}
+	if !slices.Equal(names, want) {
+		t.Errorf("the order is %v, want %v", names, want)
+	}
+}
+
+// TestTopicsOfAnOwner: the list offers the owners that there are, also while it shows those of one.
+func TestTopicsOfAnOwner(t *testing.T) {
+	t.Parallel()
+	s := admintest.Open(t, nil).As("look")
+	for name, owner := range map[string]string{"shop.close": "team-shop", "mail.send": "team-mail", "cron": ""} {
+		topic := registry.NewTopic(name)
+		topic.CallbackURL, topic.Owner = "http://127.0.0.1:1/", owner
+		_, err := s.Registry.PutTopic(t.Context(), "test", topic)
+		admintest.Must(t, err)
+	}
+	body := s.Shows("/topics?owner=team-mail", `href="/topics/mail.send"`, "<option selected>team-mail</option>",
+		"<option>team-shop</option>")
+	for _, other := range []string{"shop.close", "cron"} {
+		if strings.Contains(body, `href="/topics/`+other+`"`) {
+			t.Errorf("the topics of team-mail include %s", other)
+		}
+	}
 }
 
 // TestTopicsAreSortedByEveryColumnBothWays, by the links in the head of the table.
