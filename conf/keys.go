@@ -100,7 +100,7 @@ func Value[T any](keys []Key, path string, setting func(path string) string) (va
 func Keys(gateways []Key) []Key { return slices.Concat(keys, gateways) }
 
 const (
-	certHelp = "PEM file of the certificate (with its chain) for HTTPS. It needs tls_key; empty serves plain HTTP."
+	certHelp = "PEM file of the certificate (with its chain) for HTTPS. It needs tls_key. Empty: plain HTTP."
 	keyHelp  = "PEM file of the private key of tls_cert."
 )
 

@@ -24,15 +24,15 @@ var keys = []conf.Key{
 			"log then require HTTP Basic authentication. Empty: none, and the Host must be localhost or a loopback " +
 			"address."},
 	{Path: keyTTL, Default: "24h", Type: conf.Seconds(),
-		Help: "How long a job lives if its publish names no ttl: lmstfy's TTLSecond. 0s: forever."},
+		Help: "Default ttl of a publish: lmstfy's TTLSecond. 0s: forever."},
 	{Path: keyDelay, Default: "0s", Type: conf.Seconds(),
-		Help: "Delay of a job whose publish names none: lmstfy's DelaySecond."},
+		Help: "Default delay of a publish: lmstfy's DelaySecond."},
 	{Path: keyTries, Default: "1", Type: conf.Number(1, math.MaxUint16),
-		Help: "How often a job is handed out if its publish names no tries: lmstfy's TriesNum."},
+		Help: "Default tries of a publish: lmstfy's TriesNum."},
 	{Path: keyTTR, Default: "2m", Type: conf.Seconds(),
-		Help: "How long a consumer may take to acknowledge a job if its consume names no ttr: lmstfy's TTRSecond."},
+		Help: "Default ttr of a consume: lmstfy's TTRSecond."},
 	{Path: keyTimeout, Default: "0s", Type: conf.Seconds(),
-		Help: "How long a consume that names no timeout waits for a job: lmstfy's TimeoutSecond."},
+		Help: "Default timeout of a consume: lmstfy's TimeoutSecond."},
 }
 
 // Defaults are the parameters of requests that do not name them.

@@ -13,8 +13,8 @@ var keys = []conf.Key{
 		Help: "Address for php-delayqueue clients, [HOST:]PORT. php-delayqueue's default, 6789, is taken by " +
 			"server.addr."},
 	{Path: "gateways.phpdq.time_zone", Default: "Local", Type: conf.Type{Parse: parseZone},
-		Help: "Time zone of the times in requests and callbacks of php-delayqueue (fix_time, notify_time, " +
-			"dq_set_time): Local (this machine's), or a name such as UTC or Asia/Shanghai."},
+		Help: "Time zone of fix_time, notify_time and dq_set_time: Local (this machine's), or a name such as UTC or " +
+			"Asia/Shanghai."},
 }
 
 func parseZone(s string) (any, error) {
