@@ -206,8 +206,8 @@ var keys = []Key{
 			"  unix:///path.sock\n" +
 			"  redis+sentinel://h1:26379,h2:26379/mymaster    (rediss+sentinel:// for TLS; ?sentinel_password=pw)\n" +
 			"  redis+cluster://h1:7001;h2:7002                (rediss+cluster:// for TLS)\n" +
-			"Hosts are separated by , or ; (in the environment by ;). Percent-encode special characters of a password " +
-			"(@ is %40)."},
+			"Hosts are separated by , or ; (in the environment by ;). Percent-encode special characters of a " +
+			"password (@ is %40)."},
 	{"redis.timeout", "2s", duration(),
 		"Time limit of one Redis command. At least 5s in timers and dispatchers."},
 	{"redis.pool_size", "32", number(1, 10_000), "Connections of each process to each Redis."},
