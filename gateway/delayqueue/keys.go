@@ -6,5 +6,5 @@ import "github.com/wakecall/wakecall/conf"
 var keys = []conf.Key{
 	{Path: "gateways.delayqueue.addr", Type: conf.Gateway(),
 		Help: "Address for clients of ouqiang/delay-queue and of Youzan's commands, [HOST:]PORT. delay-queue's " +
-			"default port is 9277."},
+			"default is 9277."},
 }

@@ -13,27 +13,26 @@ import (
 // keys are the gateway's configuration keys.
 var keys = []conf.Key{
 	{Path: "gateways.lmstfy.addr", Type: conf.Gateway(),
-		Help: "Address for lmstfy clients, [HOST:]PORT. lmstfy's default port is 7777."},
+		Help: "Address for lmstfy clients, [HOST:]PORT. lmstfy's default is 7777."},
 	{Path: "gateways.lmstfy.admin_addr", Type: conf.Gateway().Guarded("gateways.lmstfy.accounts"),
-		Help: "Address of lmstfy's admin API, [HOST:]PORT. lmstfy's default port is 7778. Without accounts it must " +
-			"be a loopback address."},
+		Help: "Address of lmstfy's admin API, [HOST:]PORT. lmstfy's default is 7778. Without accounts: loopback only."},
 	{Path: "gateways.lmstfy.pools", Default: "default", Type: conf.List(parsePools),
-		Help: "Names of the pools, as a list. Each pool has its own namespaces, queues and tokens. Clients send " +
-			"tokens as POOL:TOKEN; a token without a pool belongs to the first one."},
+		Help: "List of pools. Each has its own namespaces, queues and tokens. A token without a pool (POOL:TOKEN) " +
+			"belongs to the first one."},
 	{Path: "gateways.lmstfy.accounts", Type: conf.Path(),
 		Help: "File with the accounts of the admin API, one USER:PASSWORD per line. Tokens, limits and the access " +
-			"log then require HTTP Basic authentication. Empty: no authentication, and requests must name localhost " +
-			"or a loopback address as their host."},
+			"log then require HTTP Basic authentication. Empty: none, and the Host must be localhost or a loopback " +
+			"address."},
 	{Path: keyTTL, Default: "24h", Type: conf.Seconds(),
-		Help: "How long a job lives if its publish names no ttl: lmstfy's TTLSecond. 0s means forever."},
+		Help: "Default ttl of a publish: lmstfy's TTLSecond. 0s: forever."},
 	{Path: keyDelay, Default: "0s", Type: conf.Seconds(),
-		Help: "Delay of a job whose publish names none: lmstfy's DelaySecond."},
+		Help: "Default delay of a publish: lmstfy's DelaySecond."},
 	{Path: keyTries, Default: "1", Type: conf.Number(1, math.MaxUint16),
-		Help: "How often a job is handed out if its publish names no tries: lmstfy's TriesNum."},
+		Help: "Default tries of a publish: lmstfy's TriesNum."},
 	{Path: keyTTR, Default: "2m", Type: conf.Seconds(),
-		Help: "How long a consumer may take to acknowledge a job if its consume names no ttr: lmstfy's TTRSecond."},
+		Help: "Default ttr of a consume: lmstfy's TTRSecond."},
 	{Path: keyTimeout, Default: "0s", Type: conf.Seconds(),
-		Help: "How long a consume that names no timeout waits for a job: lmstfy's TimeoutSecond."},
+		Help: "Default timeout of a consume: lmstfy's TimeoutSecond."},
 }
 
 // Defaults are the parameters of requests that do not name them.

@@ -10,11 +10,11 @@ import (
 // keys are the gateway's configuration keys.
 var keys = []conf.Key{
 	{Path: "gateways.phpdq.addr", Type: conf.Gateway(),
-		Help: "Address for php-delayqueue clients, [HOST:]PORT. php-delayqueue's default port, 6789, is " +
-			"taken by server.addr."},
+		Help: "Address for php-delayqueue clients, [HOST:]PORT. php-delayqueue's default, 6789, is taken by " +
+			"server.addr."},
 	{Path: "gateways.phpdq.time_zone", Default: "Local", Type: conf.Type{Parse: parseZone},
-		Help: "Time zone of the times in requests and callbacks of php-delayqueue (fix_time, notify_time, " +
-			"dq_set_time): Local (this machine's), or a name such as UTC or Asia/Shanghai."},
+		Help: "Time zone of fix_time, notify_time and dq_set_time: Local (this machine's), or a name such as UTC or " +
+			"Asia/Shanghai."},
 }
 
 func parseZone(s string) (any, error) {

@@ -46,17 +46,16 @@ var sections = map[string]string{
 	"registry": "The database of topics, shards, users and tokens. Secrets in it are encrypted.",
 	"redis":    "The Redis deployments that hold the jobs.",
 	"gateways": "Listeners that speak the protocols of other systems, so that their clients work unchanged. Each is " +
-		"off while its address is empty. A port alone listens on this machine only: of these protocols only lmstfy's " +
-		"asks for a password.",
+		"off while its address is empty. A port alone listens on this machine only: only lmstfy's protocol asks for " +
+		"a password.",
 }
 
-const layers = "Flags override the environment, the environment overrides the file, the file overrides the defaults. " +
-	"A key's environment variable is WAKECALL_ and its path in capitals joined with _ (server.max_body: " +
-	"WAKECALL_SERVER_MAX_BODY). Its flag is the path with dashes (--server-max-body). Any variable with _FILE at its " +
-	"end names a file with the value (WAKECALL_REGISTRY_DSN_FILE), as secrets are mounted into containers. An empty " +
-	"value is a value: unset a variable to get the default. Unknown keys are errors.\n\n" +
-	"Durations are written 500ms, 90s, 30m or 168h; sizes 4096, 256KiB, 64MiB or 1GiB. A list may also be given in " +
-	"one value, separated by commas.\n\n" +
+const layers = "Flags override the environment, which overrides the file, which overrides the defaults. A key's " +
+	"environment variable is WAKECALL_ and its path in capitals joined with _ (server.max_body: " +
+	"WAKECALL_SERVER_MAX_BODY), its flag the path with dashes (--server-max-body). A variable with _FILE at its end " +
+	"names a file with the value (WAKECALL_REGISTRY_DSN_FILE). An empty variable is a value: unset it for the " +
+	"default. Unknown keys are errors.\n\n" +
+	"Durations: 500ms, 90s, 30m, 168h. Sizes: 4096, 256KiB, 64MiB, 1GiB. Lists may be one value with commas.\n\n" +
 	"A reload (SIGHUP, `systemctl reload wakecall`) applies changes. Keys that need a restart say so.\n"
 
 // yamlOf returns the reference file: every key with its default and its help as a comment.
@@ -88,10 +87,10 @@ func yamlOf(keys []conf.Key) string {
 // markdownOf returns the reference page.
 func markdownOf(keys []conf.Key) string {
 	var b strings.Builder
-	b.WriteString("# Configuration\n\n" + wrap("Wakecall reads the file that --config or WAKECALL_CONFIG names, else "+
+	b.WriteString("# Configuration\n\n" + wrap("Wakecall reads the file of --config or WAKECALL_CONFIG, else "+
 		"./wakecall.yaml or /etc/wakecall/wakecall.yaml. `wakecall config` prints the effective configuration and the "+
-		"source of each value. [conf/wakecall.yaml](../../conf/wakecall.yaml) has every key with its default.\n\n"+
-		layers, "", 100))
+		"source of each value. [conf/wakecall.yaml](../../conf/wakecall.yaml) is this page as a file.\n\n"+
+		layers+"\nA key without a default here is empty by default.\n", "", 100))
 	before := ""
 	for _, k := range keys {
 		if section, _, _ := strings.Cut(k.Path, "."); !strings.HasPrefix(before, section+".") {
@@ -103,12 +102,12 @@ func markdownOf(keys []conf.Key) string {
 		if depth(k.Path) > 0 {
 			fmt.Fprintf(&b, "\n### %s\n", k.Path)
 		}
-		value := "empty"
+		value := ""
 		if k.Default != "" {
-			value = "`" + k.Default + "`"
+			value = ", default `" + k.Default + "`"
 		}
 		help := example.ReplaceAllString(helpOf(k), "\n```\n$0```\n\n")
-		fmt.Fprintf(&b, "\nDefault: %s. Variable: `%s`\n\n%s", value, k.Env(), wrap(help, "", 100))
+		fmt.Fprintf(&b, "\n`%s`%s\n\n%s", k.Env(), value, wrap(help, "", 100))
 		before = k.Path
 	}
 	return b.String()
