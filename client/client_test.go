@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -92,9 +94,9 @@ func TestRequests(t *testing.T) {
 		want   seen
 	}{
 		"push of a body alone": {jobJSON, func(c *Client) error {
-			_, err := c.Push(ctx, "t", Push{Body: json.RawMessage(`1`)})
+			_, err := c.Push(ctx, "t", Push{ID: "x", Body: json.RawMessage(`1`)})
 			return err
-		}, seen{method: "POST", uri: "/v1/topics/t/jobs", contentType: "application/json", body: `{"body":1}`}},
+		}, seen{method: "POST", uri: "/v1/topics/t/jobs", contentType: "application/json", body: `{"id":"x","body":1}`}},
 		"raw push": {jobJSON, func(c *Client) error {
 			_, err := c.PushRaw(ctx, "t", RawPush{ID: "ä b", Body: []byte("\x00x"), ContentType: "text/plain",
 				DueAt:    due,
@@ -244,12 +246,12 @@ func TestBatch(t *testing.T) {
 	c, got := newServer(t, 200, `{"results":[{"topic":"t","id":"1","state":"delayed"},
 		{"error":{"status":404,"title":"Not Found","detail":"there is no topic \"u\"","field":"topic"}}]}`)
 	results, err := c.PushBatch(context.Background(), []Push{
-		{Topic: "t", ID: "1", Body: json.RawMessage(`"x"`)}, {Topic: "u", Body: json.RawMessage(`null`)},
+		{Topic: "t", ID: "1", Body: json.RawMessage(`"x"`)}, {Topic: "u", ID: "2", Body: json.RawMessage(`null`)},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := `{"jobs":[{"topic":"t","id":"1","body":"x"},{"topic":"u","body":null}]}`; got.body != want {
+	if want := `{"jobs":[{"topic":"t","id":"1","body":"x"},{"topic":"u","id":"2","body":null}]}`; got.body != want {
 		t.Errorf("sent %s, want %s", got.body, want)
 	}
 	if results[0].Err != nil || results[0].Job.ID != "1" {
@@ -359,7 +361,8 @@ func TestOnlySafeRequestsAreRepeated(t *testing.T) {
 	}{
 		"push with an id": {func(c *Client) error { _, err := c.Push(ctx, "t", Push{ID: "x", Body: body}); return err },
 			2},
-		"push without an id": {func(c *Client) error { _, err := c.Push(ctx, "t", Push{Body: body}); return err }, 1},
+		"push without an id": {func(c *Client) error { _, err := c.Push(ctx, "t", Push{Body: body}); return err }, 2},
+		"ack":                {func(c *Client) error { return c.Ack(ctx, "l") }, 2},
 		"push that refuses duplicates": {func(c *Client) error {
 			_, err := c.Push(ctx, "t", Push{ID: "x", Body: body, OnDuplicate: Refuse})
 			return err
@@ -384,22 +387,64 @@ func TestOnlySafeRequestsAreRepeated(t *testing.T) {
 		"backfill":             {func(c *Client) error { _, err := c.BackfillSchedule(ctx, "s", Backfill{}); return err }, 2},
 		"delete of a schedule": {func(c *Client) error { return c.DeleteSchedule(ctx, "s") }, 1},
 	}
+	ways := map[error]http.HandlerFunc{
+		ErrUnavailable: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) },
+		ErrUnreachable: loses,
+	}
 	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			var calls atomic.Int32
-			c := newClient(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				if calls.Add(1) == 1 {
-					w.WriteHeader(http.StatusServiceUnavailable)
-					return
+		for want, way := range ways {
+			t.Run(name+", "+want.Error(), func(t *testing.T) {
+				var calls atomic.Int32
+				c := newClient(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if calls.Add(1) == 1 {
+						way(w, r)
+						return
+					}
+					_, _ = io.WriteString(w, jobJSON)
+				}), time.Minute)
+				err := tt.call(c)
+				if calls.Load() != tt.want {
+					t.Errorf("%d requests, want %d", calls.Load(), tt.want)
 				}
-				_, _ = io.WriteString(w, jobJSON)
+				if tt.want == 1 != errors.Is(err, want) {
+					t.Errorf("error %v", err)
+				}
+			})
+		}
+	}
+}
+
+// loses closes the connection instead of answering.
+func loses(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+
+// TestARepeatedPushHasTheSameID: otherwise the server would store a second job when the first answer is lost.
+func TestARepeatedPushHasTheSameID(t *testing.T) {
+	body, ctx := json.RawMessage(`1`), context.Background()
+	for name, push := range map[string]func(*Client) error{
+		"push":     func(c *Client) error { _, err := c.Push(ctx, "t", Push{Body: body}); return err },
+		"raw push": func(c *Client) error { _, err := c.PushRaw(ctx, "t", RawPush{Body: body}); return err },
+		"batch": func(c *Client) error {
+			_, err := c.PushBatch(ctx, []Push{{Topic: "t", Body: body}, {Topic: "t", Body: body}})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var ids []string // of both requests
+			requests := 0
+			c := newClient(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				sent, _ := io.ReadAll(r.Body)
+				ids = append(ids, regexp.MustCompile(`\b[0-9a-f]{32}\b`).FindAllString(r.RequestURI+" "+string(sent), -1)...)
+				if requests++; requests == 1 {
+					loses(w, r)
+				}
+				_, _ = io.WriteString(w, `{"results":[{},{}]}`)
 			}), time.Minute)
-			err := tt.call(c)
-			if calls.Load() != tt.want {
-				t.Errorf("%d requests, want %d", calls.Load(), tt.want)
+			if err := push(c); err != nil {
+				t.Fatal(err)
 			}
-			if tt.want == 1 != errors.Is(err, ErrUnavailable) {
-				t.Errorf("error %v", err)
+			half := len(ids) / 2
+			if half == 0 || !slices.Equal(ids[:half], ids[half:]) || half == 2 && ids[0] == ids[1] {
+				t.Errorf("ids %q", ids)
 			}
 		})
 	}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,7 +32,7 @@ const (
 // Push is a job to be stored. Zero fields take the topic's defaults.
 type Push struct {
 	Topic       string          // in a batch; Client.Push takes it as an argument
-	ID          string          // 1 to 128 bytes; empty: the server generates one
+	ID          string          // 1 to 128 bytes; empty: the client generates one
 	Body        json.RawMessage // any JSON value; it reaches the endpoint unchanged, byte for byte
 	Delay       *time.Duration  // from the push; nil: the topic's
 	DueAt       time.Time       // instead of Delay; rounded up to milliseconds; a past time means now
@@ -68,6 +70,7 @@ type Result struct {
 // ErrUnavailable.
 func (c *Client) Push(ctx context.Context, topic string, p Push) (*Job, error) {
 	p.Topic = "" // the path has it
+	p.ID = orNewID(p.ID)
 	body, err := p.encode()
 	if err != nil {
 		return nil, err
@@ -79,7 +82,7 @@ func (c *Client) Push(ctx context.Context, topic string, p Push) (*Job, error) {
 
 // RawPush is a job whose body need not be JSON.
 type RawPush struct {
-	ID          string // required
+	ID          string // as in Push
 	Body        []byte // reaches the endpoint byte for byte
 	ContentType string // of the body; empty: application/json
 	Delay       *time.Duration
@@ -103,16 +106,13 @@ type RawPush struct {
 
 // PushRaw stores a job with any bytes as its body. Errors are those of Push.
 func (c *Client) PushRaw(ctx context.Context, topic string, p RawPush) (*Job, error) {
-	if p.ID == "" {
-		return nil, errors.New("a raw push requires an id")
-	}
 	body := p.Body
 	if body == nil {
 		body = []byte{}
 	}
 	return c.job(ctx, request{
-		method: http.MethodPut, path: jobPath(topic, p.ID), query: p.query(), body: body, contentType: p.ContentType,
-		repeatable: p.OnDuplicate != Refuse, waits: p.Wait, traceparent: p.Traceparent,
+		method: http.MethodPut, path: jobPath(topic, orNewID(p.ID)), query: p.query(), body: body,
+		contentType: p.ContentType, repeatable: p.OnDuplicate != Refuse, waits: p.Wait, traceparent: p.Traceparent,
 	})
 }
 
@@ -170,6 +170,7 @@ func encodeBatch(pushes []Push) (body []byte, repeatable bool, err error) {
 	b.WriteString(`{"jobs":[`)
 	repeatable = true
 	for i, p := range pushes {
+		p.ID = orNewID(p.ID)
 		one, err := p.encode()
 		if err != nil {
 			return nil, false, fmt.Errorf("job %d: %w", i, err)
@@ -190,9 +191,18 @@ type batchResult struct {
 	Error *problem `json:"error"`
 }
 
-// repeatable reports whether the server recognizes a repeated push by its id. Without an id it would store a second
-// job.
-func (p Push) repeatable() bool { return p.ID != "" && p.OnDuplicate != Refuse }
+// repeatable reports whether a repeated push has the answer of the first: one that refuses duplicates refuses itself.
+func (p Push) repeatable() bool { return p.OnDuplicate != Refuse }
+
+// orNewID returns id, or a new one if it is empty. The server recognizes a repeated push by its id.
+func orNewID(id string) string {
+	if id != "" {
+		return id
+	}
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	return hex.EncodeToString(b[:])
+}
 
 // wirePush is the JSON of a Push without the body.
 type wirePush struct {
