@@ -213,6 +213,9 @@ func TestRequests(t *testing.T) {
 			}, seen{
 				method: "PUT", uri: "/v1/topics/t", contentType: "application/json", body: `{"max_attempts":0}`,
 			}},
+		"ack": {"", func(c *Client) error { return c.Ack(ctx, "l") }, seen{method: "POST", uri: "/v1/leases/l/ack"}},
+		"ack with a result": {"", func(c *Client) error { return c.AckResult(ctx, "l", json.RawMessage(`{"a":"<"}`)) },
+			seen{method: "POST", uri: "/v1/leases/l/ack", contentType: "application/json", body: `{"result":{"a":"<"}}`}},
 		"delete of a topic": {"", func(c *Client) error { return c.DeleteTopic(ctx, "t") },
 			seen{method: "DELETE", uri: "/v1/topics/t"}},
 		"drop of a topic": {"", func(c *Client) error { return c.DropTopic(ctx, "t") },

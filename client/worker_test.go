@@ -246,3 +246,36 @@ func TestAPanicIsAFailedAttemptAndIsReported(t *testing.T) {
 		}
 	})
 }
+
+// TestAWorkerSendsTheResult: with the ack; one that is not JSON fails the attempt, instead of being refused again and
+// again.
+func TestAWorkerSendsTheResult(t *testing.T) {
+	for result, want := range map[string]string{
+		"": "/v1/leases/l/ack ", `{"eur":42}`: `/v1/leases/l/ack {"result":{"eur":42}}`,
+		"42 EUR": `/v1/leases/l/fail {"reason":"the result must be JSON"}`,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, stop := context.WithCancel(t.Context())
+			sent := ""
+			w := workerOf(t, func(r *http.Request) (*http.Response, error) {
+				if strings.HasSuffix(r.URL.Path, "/reserve") {
+					return answer(http.StatusOK, strings.NewReader(oneJob))
+				}
+				stop()
+				if sent = r.URL.Path + " "; r.Body != nil {
+					body, _ := io.ReadAll(r.Body)
+					sent += string(body)
+				}
+				return answer(http.StatusNoContent, http.NoBody)
+			}, func(_ context.Context, job *LeasedJob) error {
+				if result != "" {
+					job.Result = []byte(result)
+				}
+				return nil
+			})
+			if err := w.Run(ctx); err != nil || sent != want {
+				t.Errorf("sent %s, want %s; %v", sent, want, err)
+			}
+		})
+	}
+}
