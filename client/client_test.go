@@ -213,6 +213,38 @@ func TestRequests(t *testing.T) {
 			}, seen{
 				method: "PUT", uri: "/v1/topics/t", contentType: "application/json", body: `{"max_attempts":0}`,
 			}},
+		"patch of a topic": {`{"name":"t","ttr":"5s"}`, func(c *Client) error {
+			topic, err := c.PatchTopic(ctx, "t", json.RawMessage(`{"ttr":"5s","owner":null}`), "")
+			if err == nil && topic.TTR != Duration(5*time.Second) {
+				t.Errorf("topic %+v", topic)
+			}
+			return err
+		}, seen{
+			method: "PATCH", uri: "/v1/topics/t", contentType: "application/merge-patch+json",
+			body: `{"ttr":"5s","owner":null}`,
+		}},
+		"state of a topic": {`{}`, func(c *Client) error { return c.SetTopicState(ctx, "t", "offline") }, seen{
+			method: "PATCH", uri: "/v1/topics/t", contentType: "application/merge-patch+json", body: `{"state":"offline"}`,
+		}},
+		"pause of a topic": {`{"state":"paused","paused_until":"2026-01-02T03:04:05.678Z"}`, func(c *Client) error {
+			topic, err := c.PauseTopic(ctx, "t", "shop is down", due)
+			if err == nil && (topic.State != "paused" || topic.PausedUntil.UnixMilli() != 1767323045678) {
+				t.Errorf("topic %+v", topic)
+			}
+			return err
+		}, seen{method: "POST", uri: "/v1/topics/t/pause", contentType: "application/json",
+			body: `{"reason":"shop is down","until":"2026-01-02T02:04:05.679Z"}`}},
+		"pause of a topic until it is resumed": {`{}`, func(c *Client) error {
+			_, err := c.PauseTopic(ctx, "t", "", time.Time{})
+			return err
+		}, seen{method: "POST", uri: "/v1/topics/t/pause", contentType: "application/json", body: `{}`}},
+		"resume of a topic": {`{"state":"active"}`, func(c *Client) error {
+			topic, err := c.ResumeTopic(ctx, "t")
+			if err == nil && topic.State != "active" {
+				t.Errorf("topic %+v", topic)
+			}
+			return err
+		}, seen{method: "POST", uri: "/v1/topics/t/resume", contentType: "application/json", body: `{}`}},
 		"ack": {"", func(c *Client) error { return c.Ack(ctx, "l") }, seen{method: "POST", uri: "/v1/leases/l/ack"}},
 		"ack with a result": {"", func(c *Client) error { return c.AckResult(ctx, "l", json.RawMessage(`{"a":"<"}`)) },
 			seen{method: "POST", uri: "/v1/leases/l/ack", contentType: "application/json", body: `{"result":{"a":"<"}}`}},
@@ -512,6 +544,19 @@ func TestAWriteIsNotTurnedIntoARead(t *testing.T) {
 	status = http.StatusPermanentRedirect // keeps the method
 	if err := c.Delete(context.Background(), "t", "x"); err != nil || methods[len(methods)-1] != http.MethodDelete {
 		t.Errorf("a delete that was redirected with its method: %v, %v", err, methods)
+	}
+}
+
+// TestPatchOfAStateThatChanged: the ETag is sent, and the patch is not repeated.
+func TestPatchOfAStateThatChanged(t *testing.T) {
+	match, calls := "", 0
+	c := newClient(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		match, calls = r.Header.Get("If-Match"), calls+1
+		w.WriteHeader(http.StatusPreconditionFailed)
+	}), time.Minute)
+	_, err := c.PatchTopic(t.Context(), "t", json.RawMessage(`{}`), `"old"`)
+	if !errors.Is(err, ErrChanged) || match != `"old"` || calls != 1 {
+		t.Errorf("%v after %d requests with If-Match %s", err, calls, match)
 	}
 }
 
