@@ -6,6 +6,8 @@
 //		ID: "order-42", Body: json.RawMessage(`{"order":42}`), Delay: client.After(30 * time.Minute),
 //	})
 //
+// A unit test replaces the client, as a Pusher, by the Fake of the package wakecalltest.
+//
 // Every method returns when its context ends. A refusal by the server is an *Error, which errors.Is compares with
 // ErrNotFound, ErrConflict and the like. ErrUnreachable means that the server cannot be reached.
 //

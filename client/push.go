@@ -56,6 +56,19 @@ type Push struct {
 	DeleteOnTimeout bool // delete the job when Wait is over, unless it runs
 }
 
+// Pusher is what a service does with jobs. *Client is one, and wakecalltest.Fake is another, for unit tests. It may get
+// more methods in a later version.
+type Pusher interface {
+	Push(ctx context.Context, topic string, p Push) (*Job, error)
+	PushBatch(ctx context.Context, pushes []Push) ([]Result, error)
+	Get(ctx context.Context, topic, id string) (*Job, error)
+	Change(ctx context.Context, topic, id string, ch Change) (*Job, error)
+	Delete(ctx context.Context, topic, id string) error
+	CancelGroup(ctx context.Context, name string, closeFor time.Duration) (*GroupCancelled, error)
+}
+
+var _ Pusher = (*Client)(nil)
+
 // After returns a Push.Delay.
 func After(d time.Duration) *time.Duration { return &d }
 
