@@ -82,7 +82,8 @@ func TestGroups(t *testing.T) {
 func TestAPushIntoAClosedGroupHasItsCode(t *testing.T) {
 	c, _ := newServer(t, http.StatusConflict, `{"status":409,"code":"group_closed","field":"group"}`)
 	_, err := c.Push(context.Background(), "t", Push{Body: json.RawMessage(`1`), Group: "g"})
-	if e, ok := errors.AsType[*Error](err); !ok || e.Code != CodeGroupClosed || !errors.Is(err, ErrConflict) {
+	var e *Error
+	if !errors.As(err, &e) || e.Code != CodeGroupClosed || !errors.Is(err, ErrConflict) {
 		t.Errorf("%v", err)
 	}
 }

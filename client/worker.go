@@ -83,10 +83,12 @@ func (w *Worker) Run(ctx context.Context) error {
 			do = w.giveBack
 		}
 		for i := range jobs {
-			running.Go(func() {
+			running.Add(1)
+			go func() {
+				defer running.Done()
 				defer func() { <-slots }()
 				do(work, &jobs[i])
-			})
+			}()
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -156,13 +158,12 @@ var errOver = fmt.Errorf("the lease could not be extended in time: %w", ErrConfl
 // do calls Handle for one job, and ends its lease.
 func (w *Worker) do(ctx context.Context, job *LeasedJob) {
 	handling, cancel := context.WithCancelCause(ctx)
-	var extending sync.WaitGroup
-	var until time.Time
-	extending.Go(func() { until = w.extend(handling, cancel, job) })
+	extended := make(chan time.Time, 1)
+	go func() { extended <- w.extend(handling, cancel, job) }()
 	err := w.handle(handling, job)
 	lost := context.Cause(handling)
 	cancel(nil)
-	extending.Wait()
+	until := <-extended
 	if err != nil && errors.Is(lost, ErrConflict) { // if err is nil, the server decides whether the result counts
 		w.failed(fmt.Errorf("%s/%s: %w", job.Topic, job.ID, lost))
 		return

@@ -1,3 +1,5 @@
+//go:build go1.25
+
 package client
 
 import (
@@ -13,7 +15,7 @@ import (
 	"time"
 )
 
-// answering is a server without a network, so that the test can use fake time.
+// answering is a server without a network, so that the test can use fake time. The build constraint: Go 1.24 has no testing/synctest.
 type answering func(*http.Request) (*http.Response, error)
 
 func (a answering) RoundTrip(r *http.Request) (*http.Response, error) { return a(r) }
