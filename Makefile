@@ -8,7 +8,7 @@ SHELL         := /bin/bash
 
 GO          ?= go
 BINARY      := bin/wakecall
-VERSION     := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+VERSION     := $(shell git describe --tags --match 'v*' --always --dirty 2>/dev/null || echo dev)
 LDFLAGS     := -s -w -X main.linked=$(VERSION)
 GOLANGCI    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 GOTESTSUM   := gotest.tools/gotestsum@v1.13.0
@@ -21,6 +21,11 @@ GORELEASER  := github.com/goreleaser/goreleaser/v2@v2.15.1
 CYCLONEDX   := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 JSONNET     := github.com/google/go-jsonnet/cmd/jsonnet@v0.22.0
 BENCHSTAT   := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
+
+# The modules of go.work. ./... alone leaves out the client, which is a module of its own.
+PACKAGES    := ./... ./client/...
+# The oldest Go for which client/go.mod promises the client.
+CLIENT_GO   := go1.24.0
 
 DOCKER      ?= docker
 PLATFORM     = linux/$(shell $(GO) env GOARCH)
@@ -69,7 +74,7 @@ TESTS = $(GO) run -exec "env $(1)" $(GOTESTSUM) --format standard-quiet --hide-s
 
 # All packages but the integration tests, which start real processes and have targets of their own. Those that take the
 # longest come first, so that none of them runs alone at the end.
-UNIT := packages=$$(echo ./internal/store ./server ./test/charttest; $(GO) list ./... | grep -v -e '/test$$' -e '/test/chaos$$');
+UNIT := packages=$$(echo ./internal/store ./server ./test/charttest; $(GO) list $(PACKAGES) | grep -v -e '/test$$' -e '/test/chaos$$');
 
 .PHONY: help
 help: ## list the targets
@@ -119,6 +124,10 @@ unit: ## the packages' own tests, six packages at once, because their tests wait
 		$(if $(RACE),-race) -vet=off -p 6 -parallel 8 -timeout $(TIMEOUT)
 	$(if $(RACE),$(call TESTS) --packages ./dispatcher -- -vet=off -run 'Priorit|Alone|ShareEqually|DelayNobody')
 
+.PHONY: client
+client: ## the Go client's own tests, without the rest of the repository, with the oldest Go that it supports
+	cd client && GOWORK=off GOTOOLCHAIN=$(CLIENT_GO) $(GO) test ./...
+
 .PHONY: integration
 integration: build ## tests of real processes: the binary of make build, redis-server, MariaDB
 	$(call TESTS,WAKECALL_TEST_BINARY=$(CURDIR)/$(BINARY)) --packages ./test -- -vet=off -count=1 -timeout $(TIMEOUT) -run '$(RUN)'
@@ -149,7 +158,7 @@ check: lint ## format, lint and unit tests, without those that start many proces
 lint: ## gofmt, golangci-lint with .golangci.yml, and whether deploy/mixin/rendered is up to date
 	@unformatted=$$(gofmt -l .); \
 	if [ -n "$$unformatted" ]; then echo "not gofmt'ed (run gofmt -w on them):"; echo "$$unformatted"; exit 1; fi
-	$(GO) run $(GOLANGCI) run ./...
+	$(GO) run $(GOLANGCI) run $(PACKAGES)
 	@rendered=$$(mktemp -d); trap 'rm -rf "$$rendered"' EXIT; \
 	$(MAKE) -s mixin MIXIN="$$rendered" && diff -r "$$rendered" deploy/mixin/rendered || \
 		{ echo "deploy/mixin/rendered is not what its sources make: run make mixin"; exit 1; }
@@ -170,6 +179,9 @@ sbom: SBOM ?= dist/wakecall.cdx.json
 sbom: $(if $(OF),,build) ## write the bill of materials of bin/wakecall (CycloneDX) to dist/wakecall.cdx.json
 	@mkdir -p $(dir $(SBOM))
 	$(GO) run $(CYCLONEDX) bin -json -std -licenses -version $(VERSION) -output $(SBOM) $(or $(OF),$(BINARY))
+
+# GoReleaser would also take a tag of the client's module.
+packages release: export GORELEASER_CURRENT_TAG := $(shell git describe --tags --match 'v*' --abbrev=0 2>/dev/null || echo v0.0.0)
 
 # Images need a Docker engine.
 .PHONY: packages
@@ -196,14 +208,14 @@ chart: ## package the Helm chart into dist/; PUSH=oci://… gives it the version
 .PHONY: cover
 cover: need-all ## measure the coverage of unit and integration tests together: cover.out, and the total
 	rm -rf dist/cover && mkdir -p dist/cover
-	$(UNIT) $(GO) test -timeout 5m -cover -coverpkg=./... $$packages -args -test.gocoverdir=$(CURDIR)/dist/cover
+	$(UNIT) $(GO) test -timeout 5m -cover -coverpkg=./...,./client/... $$packages -args -test.gocoverdir=$(CURDIR)/dist/cover
 	WAKECALL_TEST_COVERDIR=$(CURDIR)/dist/cover $(GO) test -count=1 -timeout 20m ./test/
 	$(GO) tool covdata textfmt -i=dist/cover -o=cover.out
 	$(GO) tool cover -func=cover.out | tail -1
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME (30s)
-	@for pkg in $$($(GO) list ./...); do \
+	@for pkg in $$($(GO) list $(PACKAGES)); do \
 		for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
 			echo "== $$pkg $$target"; \
 			$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$pkg; \
@@ -219,7 +231,7 @@ bench: need-redis build ## measure bin/wakecall beside this machine's own limits
 benchstat: need-redis ## compare the packages' benchmarks with those of the commit BASE (HEAD)
 	rm -rf dist/base dist/base.txt dist/here.txt; git worktree prune; git worktree add -q --detach dist/base $(BASE)
 	for round in $$(seq $(ROUNDS)); do \
-		(cd dist/base; $(GO) test -run '^$$' -bench . $(BENCHES)) >> dist/base.txt; \
+		(cd dist/base; test -e go.work || export GOWORK=off; $(GO) test -run '^$$' -bench . $(BENCHES)) >> dist/base.txt; \
 		$(GO) test -run '^$$' -bench . $(BENCHES) >> dist/here.txt; \
 	done
 	git worktree remove --force dist/base

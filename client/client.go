@@ -127,7 +127,7 @@ func (c *Client) do(ctx context.Context, r request, out any) error {
 func (r request) pause(err error, try int) (time.Duration, bool) {
 	backOff := 50 * time.Millisecond << min(try, 5)
 	if errors.Is(err, ErrUnreachable) {
-		return backOff, isRefused(err)
+		return backOff, r.repeatable || isRefused(err)
 	}
 	var e *Error
 	if !errors.As(err, &e) || e.Status != http.StatusServiceUnavailable || !r.repeatable {

@@ -9,15 +9,30 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"regexp"
+	"runtime"
+	"runtime/pprof"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain checks for leaked goroutines as goleak does, which would be the module's only dependency.
+func TestMain(m *testing.M) {
+	before, code := runtime.NumGoroutine(), m.Run()
+	for end := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
+		if code == 0 && time.Now().After(end) {
+			_ = pprof.Lookup("goroutine").WriteTo(os.Stderr, 1)
+			code = 1
+		}
+		if code != 0 {
+			break
+		}
+	}
+	os.Exit(code)
+}
 
 // seen is the request that the server received.
 type seen struct {
@@ -92,9 +107,9 @@ func TestRequests(t *testing.T) {
 		want   seen
 	}{
 		"push of a body alone": {jobJSON, func(c *Client) error {
-			_, err := c.Push(ctx, "t", Push{Body: json.RawMessage(`1`)})
+			_, err := c.Push(ctx, "t", Push{ID: "x", Body: json.RawMessage(`1`)})
 			return err
-		}, seen{method: "POST", uri: "/v1/topics/t/jobs", contentType: "application/json", body: `{"body":1}`}},
+		}, seen{method: "POST", uri: "/v1/topics/t/jobs", contentType: "application/json", body: `{"id":"x","body":1}`}},
 		"raw push": {jobJSON, func(c *Client) error {
 			_, err := c.PushRaw(ctx, "t", RawPush{ID: "ä b", Body: []byte("\x00x"), ContentType: "text/plain",
 				DueAt:    due,
@@ -211,6 +226,41 @@ func TestRequests(t *testing.T) {
 			}, seen{
 				method: "PUT", uri: "/v1/topics/t", contentType: "application/json", body: `{"max_attempts":0}`,
 			}},
+		"patch of a topic": {`{"name":"t","ttr":"5s"}`, func(c *Client) error {
+			topic, err := c.PatchTopic(ctx, "t", json.RawMessage(`{"ttr":"5s","owner":null}`), "")
+			if err == nil && topic.TTR != Duration(5*time.Second) {
+				t.Errorf("topic %+v", topic)
+			}
+			return err
+		}, seen{
+			method: "PATCH", uri: "/v1/topics/t", contentType: "application/merge-patch+json",
+			body: `{"ttr":"5s","owner":null}`,
+		}},
+		"state of a topic": {`{}`, func(c *Client) error { return c.SetTopicState(ctx, "t", "offline") }, seen{
+			method: "PATCH", uri: "/v1/topics/t", contentType: "application/merge-patch+json", body: `{"state":"offline"}`,
+		}},
+		"pause of a topic": {`{"state":"paused","paused_until":"2026-01-02T03:04:05.678Z"}`, func(c *Client) error {
+			topic, err := c.PauseTopic(ctx, "t", "shop is down", due)
+			if err == nil && (topic.State != "paused" || topic.PausedUntil.UnixMilli() != 1767323045678) {
+				t.Errorf("topic %+v", topic)
+			}
+			return err
+		}, seen{method: "POST", uri: "/v1/topics/t/pause", contentType: "application/json",
+			body: `{"reason":"shop is down","until":"2026-01-02T02:04:05.679Z"}`}},
+		"pause of a topic until it is resumed": {`{}`, func(c *Client) error {
+			_, err := c.PauseTopic(ctx, "t", "", time.Time{})
+			return err
+		}, seen{method: "POST", uri: "/v1/topics/t/pause", contentType: "application/json", body: `{}`}},
+		"resume of a topic": {`{"state":"active"}`, func(c *Client) error {
+			topic, err := c.ResumeTopic(ctx, "t")
+			if err == nil && topic.State != "active" {
+				t.Errorf("topic %+v", topic)
+			}
+			return err
+		}, seen{method: "POST", uri: "/v1/topics/t/resume", contentType: "application/json", body: `{}`}},
+		"ack": {"", func(c *Client) error { return c.Ack(ctx, "l") }, seen{method: "POST", uri: "/v1/leases/l/ack"}},
+		"ack with a result": {"", func(c *Client) error { return c.AckResult(ctx, "l", json.RawMessage(`{"a":"<"}`)) },
+			seen{method: "POST", uri: "/v1/leases/l/ack", contentType: "application/json", body: `{"result":{"a":"<"}}`}},
 		"delete of a topic": {"", func(c *Client) error { return c.DeleteTopic(ctx, "t") },
 			seen{method: "DELETE", uri: "/v1/topics/t"}},
 		"drop of a topic": {"", func(c *Client) error { return c.DropTopic(ctx, "t") },
@@ -244,12 +294,12 @@ func TestBatch(t *testing.T) {
 	c, got := newServer(t, 200, `{"results":[{"topic":"t","id":"1","state":"delayed"},
 		{"error":{"status":404,"title":"Not Found","detail":"there is no topic \"u\"","field":"topic"}}]}`)
 	results, err := c.PushBatch(context.Background(), []Push{
-		{Topic: "t", ID: "1", Body: json.RawMessage(`"x"`)}, {Topic: "u", Body: json.RawMessage(`null`)},
+		{Topic: "t", ID: "1", Body: json.RawMessage(`"x"`)}, {Topic: "u", ID: "2", Body: json.RawMessage(`null`)},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := `{"jobs":[{"topic":"t","id":"1","body":"x"},{"topic":"u","body":null}]}`; got.body != want {
+	if want := `{"jobs":[{"topic":"t","id":"1","body":"x"},{"topic":"u","id":"2","body":null}]}`; got.body != want {
 		t.Errorf("sent %s, want %s", got.body, want)
 	}
 	if results[0].Err != nil || results[0].Job.ID != "1" {
@@ -290,31 +340,6 @@ func TestAnswerThatIsNotWakecalls(t *testing.T) {
 	c, _ := newServer(t, 200, "hello")
 	if _, err := c.Get(context.Background(), "t", "x"); err == nil {
 		t.Error("no error")
-	}
-}
-
-// TestNoBodyHidesOtherJobs: bodies are not decoded, so one that no program can read costs no other job of its batch.
-func TestNoBodyHidesOtherJobs(t *testing.T) {
-	list, err := os.ReadFile("../test/testdata/bodies.tsv")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var bodies, jobs []string
-	for line := range strings.Lines(string(list)) {
-		_, body, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
-		encoded, _ := json.Marshal([]byte(body))
-		bodies = append(bodies, body, body)
-		jobs = append(jobs, `{"lease":"l","body":`+body+`}`, `{"lease":"l","body_base64":`+string(encoded)+`}`)
-	}
-	c, _ := newServer(t, 200, `{"jobs":[`+strings.Join(jobs, ",")+`]}`)
-	got, err := c.Reserve(t.Context(), Reserve{Topics: []string{"t"}, Max: 100})
-	if err != nil || len(got) != len(bodies) {
-		t.Fatalf("%d jobs, %v", len(got), err)
-	}
-	for i, job := range got {
-		if string(job.Payload()) != bodies[i] {
-			t.Errorf("the body is %.80s, want %.80s", job.Payload(), bodies[i])
-		}
 	}
 }
 
@@ -359,7 +384,8 @@ func TestOnlySafeRequestsAreRepeated(t *testing.T) {
 	}{
 		"push with an id": {func(c *Client) error { _, err := c.Push(ctx, "t", Push{ID: "x", Body: body}); return err },
 			2},
-		"push without an id": {func(c *Client) error { _, err := c.Push(ctx, "t", Push{Body: body}); return err }, 1},
+		"push without an id": {func(c *Client) error { _, err := c.Push(ctx, "t", Push{Body: body}); return err }, 2},
+		"ack":                {func(c *Client) error { return c.Ack(ctx, "l") }, 2},
 		"push that refuses duplicates": {func(c *Client) error {
 			_, err := c.Push(ctx, "t", Push{ID: "x", Body: body, OnDuplicate: Refuse})
 			return err
@@ -384,22 +410,64 @@ func TestOnlySafeRequestsAreRepeated(t *testing.T) {
 		"backfill":             {func(c *Client) error { _, err := c.BackfillSchedule(ctx, "s", Backfill{}); return err }, 2},
 		"delete of a schedule": {func(c *Client) error { return c.DeleteSchedule(ctx, "s") }, 1},
 	}
+	ways := map[error]http.HandlerFunc{
+		ErrUnavailable: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) },
+		ErrUnreachable: loses,
+	}
 	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			var calls atomic.Int32
-			c := newClient(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				if calls.Add(1) == 1 {
-					w.WriteHeader(http.StatusServiceUnavailable)
-					return
+		for want, way := range ways {
+			t.Run(name+", "+want.Error(), func(t *testing.T) {
+				var calls atomic.Int32
+				c := newClient(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if calls.Add(1) == 1 {
+						way(w, r)
+						return
+					}
+					_, _ = io.WriteString(w, jobJSON)
+				}), time.Minute)
+				err := tt.call(c)
+				if calls.Load() != tt.want {
+					t.Errorf("%d requests, want %d", calls.Load(), tt.want)
 				}
-				_, _ = io.WriteString(w, jobJSON)
+				if tt.want == 1 != errors.Is(err, want) {
+					t.Errorf("error %v", err)
+				}
+			})
+		}
+	}
+}
+
+// loses closes the connection instead of answering.
+func loses(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+
+// TestARepeatedPushHasTheSameID: otherwise the server would store a second job when the first answer is lost.
+func TestARepeatedPushHasTheSameID(t *testing.T) {
+	body, ctx := json.RawMessage(`1`), context.Background()
+	for name, push := range map[string]func(*Client) error{
+		"push":     func(c *Client) error { _, err := c.Push(ctx, "t", Push{Body: body}); return err },
+		"raw push": func(c *Client) error { _, err := c.PushRaw(ctx, "t", RawPush{Body: body}); return err },
+		"batch": func(c *Client) error {
+			_, err := c.PushBatch(ctx, []Push{{Topic: "t", Body: body}, {Topic: "t", Body: body}})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var ids []string // of both requests
+			requests := 0
+			c := newClient(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				sent, _ := io.ReadAll(r.Body)
+				ids = append(ids, regexp.MustCompile(`\b[0-9a-f]{32}\b`).FindAllString(r.RequestURI+" "+string(sent), -1)...)
+				if requests++; requests == 1 {
+					loses(w, r)
+				}
+				_, _ = io.WriteString(w, `{"results":[{},{}]}`)
 			}), time.Minute)
-			err := tt.call(c)
-			if calls.Load() != tt.want {
-				t.Errorf("%d requests, want %d", calls.Load(), tt.want)
+			if err := push(c); err != nil {
+				t.Fatal(err)
 			}
-			if tt.want == 1 != errors.Is(err, ErrUnavailable) {
-				t.Errorf("error %v", err)
+			half := len(ids) / 2
+			if half == 0 || !slices.Equal(ids[:half], ids[half:]) || half == 2 && ids[0] == ids[1] {
+				t.Errorf("ids %q", ids)
 			}
 		})
 	}
@@ -464,6 +532,19 @@ func TestAWriteIsNotTurnedIntoARead(t *testing.T) {
 	status = http.StatusPermanentRedirect // keeps the method
 	if err := c.Delete(context.Background(), "t", "x"); err != nil || methods[len(methods)-1] != http.MethodDelete {
 		t.Errorf("a delete that was redirected with its method: %v, %v", err, methods)
+	}
+}
+
+// TestPatchOfAStateThatChanged: the ETag is sent, and the patch is not repeated.
+func TestPatchOfAStateThatChanged(t *testing.T) {
+	match, calls := "", 0
+	c := newClient(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		match, calls = r.Header.Get("If-Match"), calls+1
+		w.WriteHeader(http.StatusPreconditionFailed)
+	}), time.Minute)
+	_, err := c.PatchTopic(t.Context(), "t", json.RawMessage(`{}`), `"old"`)
+	if !errors.Is(err, ErrChanged) || match != `"old"` || calls != 1 {
+		t.Errorf("%v after %d requests with If-Match %s", err, calls, match)
 	}
 }
 

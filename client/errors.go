@@ -160,7 +160,8 @@ type unreachableError struct {
 
 func (e *unreachableError) Error() string {
 	cause := e.err
-	if op, ok := errors.AsType[*net.OpError](cause); ok {
+	var op *net.OpError
+	if errors.As(cause, &op) {
 		cause = op.Err // op itself repeats the address
 	}
 	return fmt.Sprintf("no answer from %s: %v", e.host, cause)
@@ -172,7 +173,8 @@ func (c *Client) transportError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if ue, ok := errors.AsType[*url.Error](err); ok {
+	var ue *url.Error
+	if errors.As(err, &ue) {
 		err = ue.Err
 	}
 	return &unreachableError{host: c.base.Host, err: err}

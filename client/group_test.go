@@ -63,8 +63,8 @@ func TestGroups(t *testing.T) {
 		`PATCH /v1/groups/g  {"due_at":"2026-01-02T03:04:05.679Z"}`: move(GroupMove{DueAt: due}),
 		`PATCH /v1/groups/g key-1 {"shift":"-1h0m0s"}`:              move(GroupMove{Shift: -time.Hour, Key: "key-1"}),
 		`PATCH /v1/groups/g  {}`:                                    move(GroupMove{}),
-		`POST /v1/topics/t/jobs  {"group":"g","body":1}`: func() error {
-			_, err := c.Push(ctx, "t", Push{Body: json.RawMessage(`1`), Group: "g"})
+		`POST /v1/topics/t/jobs  {"id":"x","group":"g","body":1}`: func() error {
+			_, err := c.Push(ctx, "t", Push{ID: "x", Body: json.RawMessage(`1`), Group: "g"})
 			return err
 		},
 		`PUT /v1/topics/t/jobs/x?group=g  1`: func() error {
@@ -82,7 +82,8 @@ func TestGroups(t *testing.T) {
 func TestAPushIntoAClosedGroupHasItsCode(t *testing.T) {
 	c, _ := newServer(t, http.StatusConflict, `{"status":409,"code":"group_closed","field":"group"}`)
 	_, err := c.Push(context.Background(), "t", Push{Body: json.RawMessage(`1`), Group: "g"})
-	if e, ok := errors.AsType[*Error](err); !ok || e.Code != CodeGroupClosed || !errors.Is(err, ErrConflict) {
+	var e *Error
+	if !errors.As(err, &e) || e.Code != CodeGroupClosed || !errors.Is(err, ErrConflict) {
 		t.Errorf("%v", err)
 	}
 }

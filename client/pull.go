@@ -42,6 +42,9 @@ type LeasedJob struct {
 	Headers     map[string]string `json:"headers"`
 	Body        json.RawMessage   `json:"body,omitempty"`        // JSON unchanged; other text as a JSON string
 	BodyBase64  []byte            `json:"body_base64,omitempty"` // of one that is neither text nor I-JSON
+
+	// Result is set by Worker.Handle: any JSON value, for a Push that waits; nil: none.
+	Result json.RawMessage `json:"-"`
 }
 
 // Payload returns the body, byte for byte.
@@ -92,6 +95,11 @@ func (c *Client) Reserve(ctx context.Context, r Reserve) ([]LeasedJob, error) {
 // have the job. The same applies to the other verbs.
 func (c *Client) Ack(ctx context.Context, lease string) error {
 	return c.endLease(ctx, lease, "ack", nil, nil)
+}
+
+// AckResult is Ack with a result, any JSON value, for a Push that waits.
+func (c *Client) AckResult(ctx context.Context, lease string, result json.RawMessage) error {
+	return c.endLease(ctx, lease, "ack", map[string]any{"result": result}, nil)
 }
 
 // Release makes a job ready again after a delay. The attempt is not counted.

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,7 +32,7 @@ const (
 // Push is a job to be stored. Zero fields take the topic's defaults.
 type Push struct {
 	Topic       string          // in a batch; Client.Push takes it as an argument
-	ID          string          // 1 to 128 bytes; empty: the server generates one
+	ID          string          // 1 to 128 bytes; empty: the client generates one
 	Body        json.RawMessage // any JSON value; it reaches the endpoint unchanged, byte for byte
 	Delay       *time.Duration  // from the push; nil: the topic's
 	DueAt       time.Time       // instead of Delay; rounded up to milliseconds; a past time means now
@@ -54,6 +56,19 @@ type Push struct {
 	DeleteOnTimeout bool // delete the job when Wait is over, unless it runs
 }
 
+// Pusher is what a service does with jobs. *Client is one, and wakecalltest.Fake is another, for unit tests. It may get
+// more methods in a later version.
+type Pusher interface {
+	Push(ctx context.Context, topic string, p Push) (*Job, error)
+	PushBatch(ctx context.Context, pushes []Push) ([]Result, error)
+	Get(ctx context.Context, topic, id string) (*Job, error)
+	Change(ctx context.Context, topic, id string, ch Change) (*Job, error)
+	Delete(ctx context.Context, topic, id string) error
+	CancelGroup(ctx context.Context, name string, closeFor time.Duration) (*GroupCancelled, error)
+}
+
+var _ Pusher = (*Client)(nil)
+
 // After returns a Push.Delay.
 func After(d time.Duration) *time.Duration { return &d }
 
@@ -68,6 +83,7 @@ type Result struct {
 // ErrUnavailable.
 func (c *Client) Push(ctx context.Context, topic string, p Push) (*Job, error) {
 	p.Topic = "" // the path has it
+	p.ID = orNewID(p.ID)
 	body, err := p.encode()
 	if err != nil {
 		return nil, err
@@ -79,7 +95,7 @@ func (c *Client) Push(ctx context.Context, topic string, p Push) (*Job, error) {
 
 // RawPush is a job whose body need not be JSON.
 type RawPush struct {
-	ID          string // required
+	ID          string // as in Push
 	Body        []byte // reaches the endpoint byte for byte
 	ContentType string // of the body; empty: application/json
 	Delay       *time.Duration
@@ -103,16 +119,13 @@ type RawPush struct {
 
 // PushRaw stores a job with any bytes as its body. Errors are those of Push.
 func (c *Client) PushRaw(ctx context.Context, topic string, p RawPush) (*Job, error) {
-	if p.ID == "" {
-		return nil, errors.New("a raw push requires an id")
-	}
 	body := p.Body
 	if body == nil {
 		body = []byte{}
 	}
 	return c.job(ctx, request{
-		method: http.MethodPut, path: jobPath(topic, p.ID), query: p.query(), body: body, contentType: p.ContentType,
-		repeatable: p.OnDuplicate != Refuse, waits: p.Wait, traceparent: p.Traceparent,
+		method: http.MethodPut, path: jobPath(topic, orNewID(p.ID)), query: p.query(), body: body,
+		contentType: p.ContentType, repeatable: p.OnDuplicate != Refuse, waits: p.Wait, traceparent: p.Traceparent,
 	})
 }
 
@@ -170,6 +183,7 @@ func encodeBatch(pushes []Push) (body []byte, repeatable bool, err error) {
 	b.WriteString(`{"jobs":[`)
 	repeatable = true
 	for i, p := range pushes {
+		p.ID = orNewID(p.ID)
 		one, err := p.encode()
 		if err != nil {
 			return nil, false, fmt.Errorf("job %d: %w", i, err)
@@ -190,9 +204,18 @@ type batchResult struct {
 	Error *problem `json:"error"`
 }
 
-// repeatable reports whether the server recognizes a repeated push by its id. Without an id it would store a second
-// job.
-func (p Push) repeatable() bool { return p.ID != "" && p.OnDuplicate != Refuse }
+// repeatable reports whether a repeated push has the answer of the first: one that refuses duplicates refuses itself.
+func (p Push) repeatable() bool { return p.OnDuplicate != Refuse }
+
+// orNewID returns id, or a new one if it is empty. The server recognizes a repeated push by its id.
+func orNewID(id string) string {
+	if id != "" {
+		return id
+	}
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	return hex.EncodeToString(b[:])
+}
 
 // wirePush is the JSON of a Push without the body.
 type wirePush struct {

@@ -128,7 +128,8 @@ func TestAllPagesOfSchedulesAreRead(t *testing.T) {
 func TestRefusalsOfSchedulesHaveCodes(t *testing.T) {
 	c, _ := newServer(t, http.StatusConflict, `{"status":409,"code":"schedule_exists"}`)
 	_, _, err := c.PutSchedule(t.Context(), Schedule{Name: "x", Topic: "t", Cron: "@daily", Body: json.RawMessage(`1`)})
-	if e, ok := errors.AsType[*Error](err); !ok || e.Code != CodeScheduleExists || !errors.Is(err, ErrConflict) {
+	var e *Error
+	if !errors.As(err, &e) || e.Code != CodeScheduleExists || !errors.Is(err, ErrConflict) {
 		t.Errorf("%v", err)
 	}
 }

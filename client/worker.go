@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -15,8 +16,8 @@ import (
 type Worker struct {
 	Client *Client
 	Topics []string
-	// Handle processes a job. If it returns nil, the job is done; an error fails the attempt, unless it is Released or
-	// Buried. Its context ends with the lease, or StopTimeout after the worker was stopped.
+	// Handle processes a job. If it returns nil, the job is done, with job.Result; an error fails the attempt, unless
+	// it is Released or Buried. Its context ends with the lease, or StopTimeout after the worker was stopped.
 	Handle      func(ctx context.Context, job *LeasedJob) error
 	Concurrency int           // jobs at once; 0: one
 	TTR         time.Duration // how long a lease lasts unless it is extended; 0: the job's, or its topic's
@@ -82,10 +83,12 @@ func (w *Worker) Run(ctx context.Context) error {
 			do = w.giveBack
 		}
 		for i := range jobs {
-			running.Go(func() {
+			running.Add(1)
+			go func() {
+				defer running.Done()
 				defer func() { <-slots }()
 				do(work, &jobs[i])
-			})
+			}()
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -155,13 +158,12 @@ var errOver = fmt.Errorf("the lease could not be extended in time: %w", ErrConfl
 // do calls Handle for one job, and ends its lease.
 func (w *Worker) do(ctx context.Context, job *LeasedJob) {
 	handling, cancel := context.WithCancelCause(ctx)
-	var extending sync.WaitGroup
-	var until time.Time
-	extending.Go(func() { until = w.extend(handling, cancel, job) })
+	extended := make(chan time.Time, 1)
+	go func() { extended <- w.extend(handling, cancel, job) }()
 	err := w.handle(handling, job)
 	lost := context.Cause(handling)
 	cancel(nil)
-	extending.Wait()
+	until := <-extended
 	if err != nil && errors.Is(lost, ErrConflict) { // if err is nil, the server decides whether the result counts
 		w.failed(fmt.Errorf("%s/%s: %w", job.Topic, job.ID, lost))
 		return
@@ -179,7 +181,13 @@ func (w *Worker) handle(ctx context.Context, job *LeasedJob) (err error) {
 			w.failed(fmt.Errorf("%s/%s: %w\n%s", job.Topic, job.ID, err, debug.Stack()))
 		}
 	}()
-	return w.Handle(ctx, job)
+	if err := w.Handle(ctx, job); err != nil {
+		return err
+	}
+	if job.Result != nil && !json.Valid(job.Result) {
+		return errors.New("the result must be JSON")
+	}
+	return nil
 }
 
 // extend extends the lease whenever a third of it has passed, and tries again soon if that fails. It measures from the
@@ -220,7 +228,7 @@ func (w *Worker) end(work context.Context, job *LeasedJob, until time.Time, resu
 	defer cancel()
 	defer context.AfterFunc(work, func() { time.AfterFunc(endTimeout, cancel) })()
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, maxPause) {
-		err := w.endOnce(ctx, job.Lease, result)
+		err := w.endOnce(ctx, job, result)
 		if err == nil {
 			return
 		}
@@ -232,18 +240,20 @@ func (w *Worker) end(work context.Context, job *LeasedJob, until time.Time, resu
 	}
 }
 
-func (w *Worker) endOnce(ctx context.Context, lease string, result error) error {
+func (w *Worker) endOnce(ctx context.Context, job *LeasedJob, result error) error {
 	var back released
 	var dead buried
 	switch {
+	case result == nil && job.Result == nil:
+		return w.Client.Ack(ctx, job.Lease)
 	case result == nil:
-		return w.Client.Ack(ctx, lease)
+		return w.Client.AckResult(ctx, job.Lease, job.Result)
 	case errors.As(result, &back):
-		return w.Client.Release(ctx, lease, back.after)
+		return w.Client.Release(ctx, job.Lease, back.after)
 	case errors.As(result, &dead):
-		return w.Client.Bury(ctx, lease, dead.Error())
+		return w.Client.Bury(ctx, job.Lease, dead.Error())
 	}
-	return w.Client.Fail(ctx, lease, result.Error())
+	return w.Client.Fail(ctx, job.Lease, result.Error())
 }
 
 func (w *Worker) failed(err error) {

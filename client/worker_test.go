@@ -1,3 +1,5 @@
+//go:build go1.25
+
 package client
 
 import (
@@ -13,7 +15,7 @@ import (
 	"time"
 )
 
-// answering is a server without a network, so that the test can use fake time.
+// answering is a server without a network, so that the test can use fake time. The build constraint: Go 1.24 has no testing/synctest.
 type answering func(*http.Request) (*http.Response, error)
 
 func (a answering) RoundTrip(r *http.Request) (*http.Response, error) { return a(r) }
@@ -245,4 +247,37 @@ func TestAPanicIsAFailedAttemptAndIsReported(t *testing.T) {
 			t.Errorf("failed %v", failed)
 		}
 	})
+}
+
+// TestAWorkerSendsTheResult: with the ack; one that is not JSON fails the attempt, instead of being refused again and
+// again.
+func TestAWorkerSendsTheResult(t *testing.T) {
+	for result, want := range map[string]string{
+		"": "/v1/leases/l/ack ", `{"eur":42}`: `/v1/leases/l/ack {"result":{"eur":42}}`,
+		"42 EUR": `/v1/leases/l/fail {"reason":"the result must be JSON"}`,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, stop := context.WithCancel(t.Context())
+			sent := ""
+			w := workerOf(t, func(r *http.Request) (*http.Response, error) {
+				if strings.HasSuffix(r.URL.Path, "/reserve") {
+					return answer(http.StatusOK, strings.NewReader(oneJob))
+				}
+				stop()
+				if sent = r.URL.Path + " "; r.Body != nil {
+					body, _ := io.ReadAll(r.Body)
+					sent += string(body)
+				}
+				return answer(http.StatusNoContent, http.NoBody)
+			}, func(_ context.Context, job *LeasedJob) error {
+				if result != "" {
+					job.Result = []byte(result)
+				}
+				return nil
+			})
+			if err := w.Run(ctx); err != nil || sent != want {
+				t.Errorf("sent %s, want %s; %v", sent, want, err)
+			}
+		})
+	}
 }

@@ -106,12 +106,13 @@ func TestNoBodyHidesOtherJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := newPullAPI(t)
+	var all []store.Job
 	for line := range strings.Lines(string(list)) {
 		member, body, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
 		job := store.Job{
 			Topic: "p", ID: "x", State: store.Ready, Body: []byte(body), Lease: &store.Lease{Attempt: 1},
 		}
-		a.jobs.jobs["p/x"], a.workers.ready = &job, []store.Job{job}
+		a.jobs.jobs["p/x"], a.workers.ready, all = &job, []store.Job{job}, append(all, job)
 		var got struct{ Jobs []client.LeasedJob }
 		whole := a.do("GET", "/v1/topics/p/jobs/x", "").want(200).body
 		reserved := a.do("POST", "/v1/reserve", `{"topics":["p"]}`).want(200).body
@@ -123,6 +124,17 @@ func TestNoBodyHidesOtherJobs(t *testing.T) {
 		err := json.Unmarshal([]byte(reserved), &got)
 		if err != nil || len(got.Jobs) != 1 || string(got.Jobs[0].Payload()) != body {
 			t.Errorf("%.80s: reserved %+v, %v", body, got, err)
+		}
+	}
+	a.workers.ready = all
+	var got struct{ Jobs []client.LeasedJob }
+	err = json.Unmarshal([]byte(a.do("POST", "/v1/reserve", `{"topics":["p"],"max":100}`).want(200).body), &got)
+	if err != nil || len(got.Jobs) != len(all) {
+		t.Fatalf("reserved %d of %d jobs together, %v", len(got.Jobs), len(all), err)
+	}
+	for i, job := range got.Jobs {
+		if string(job.Payload()) != string(all[i].Body) {
+			t.Errorf("%.80s: reserved %.80s with the others", all[i].Body, job.Payload())
 		}
 	}
 }

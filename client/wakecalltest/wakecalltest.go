@@ -6,7 +6,9 @@
 //	shop.Order(w.Client, 42)                     // pushes a job, due in 30 minutes
 //	calls := w.Advance(time.Hour)                // returns after the endpoint was called
 //
-// It runs `wakecall dev` with the binary named by WAKECALL_BINARY, else the wakecall on the PATH, which needs
+// A unit test that needs no callbacks uses a Fake instead, which starts nothing.
+//
+// Start runs `wakecall dev` with the binary named by WAKECALL_BINARY, else the wakecall on the PATH, which needs
 // redis-server on the PATH. Like the client it imports the standard library only.
 package wakecalltest
 

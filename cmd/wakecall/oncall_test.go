@@ -36,8 +36,8 @@ func TestCommandsOfSomebodyOnCall(t *testing.T) {
 	f.topics["slow"] = map[string]any{"name": "slow", "state": "active"}
 	const patch = "PATCH /v1/topics/demo/jobs/abc "
 	for _, c := range []struct{ line, says, sent string }{
-		{"push demo --body 1 --delay 30", "abc", `POST /v1/topics/demo/jobs {"delay":"30s","body":1}`},
-		{"push demo --body 1 --delay 1.5", "abc", `POST /v1/topics/demo/jobs {"delay":"1.5s","body":1}`},
+		{"push demo --id abc --body 1 --delay 30", "abc", `POST /v1/topics/demo/jobs {"id":"abc","delay":"30s","body":1}`},
+		{"push demo --id abc --body 1 --delay 1.5", "abc", `POST /v1/topics/demo/jobs {"id":"abc","delay":"1.5s","body":1}`},
 		{"change demo abc --delay 90", "abc", patch + `{"delay":"1m30s"}`},
 		{"change demo abc --due 2026-01-02T03:34:05Z --priority high", "abc",
 			patch + `{"due_at":"2026-01-02T03:34:05.000Z","priority":"high"}`},

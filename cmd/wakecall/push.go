@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -114,7 +113,6 @@ func (p *program) push(ctx context.Context, c *client.Client, f pushFlags, args 
 		f.Delay = (*time.Duration)(&f.delay)
 	}
 	if f.ContentType != "" {
-		f.ID = cmp.Or(f.ID, rand.Text())
 		return c.PushRaw(ctx, args[0], f.RawPush)
 	}
 	if !json.Valid(body) {

@@ -6,13 +6,17 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
 	"github.com/wakecall/wakecall/relay/ddl"
 	"github.com/wakecall/wakecall/test/dbtest"
 )
 
-func TestMain(m *testing.M) { dbtest.Main(m) }
+// gorm's cache of prepared statements has a goroutine that never ends.
+func TestMain(m *testing.M) {
+	dbtest.Main(m, goleak.IgnoreTopFunction("gorm.io/gorm/internal/lru.NewLRU[...].func1"))
+}
 
 // each opens an empty database of each kind.
 func each(t *testing.T, test func(t *testing.T, database string, db *sql.DB)) {

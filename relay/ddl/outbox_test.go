@@ -1,19 +1,15 @@
-package outbox_test
+package ddl_test
 
 import (
-	"context"
 	"database/sql"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"log"
 	"strings"
 	"testing"
 	"time"
 
 	"gorm.io/driver/sqlite"
 	"gorm.io/gorm"
-	_ "modernc.org/sqlite" // the driver "sqlite"
 
 	"github.com/wakecall/wakecall/client"
 	"github.com/wakecall/wakecall/client/outbox"
@@ -35,43 +31,33 @@ func create(db *sql.DB) error {
 	return nil
 }
 
-// The timers of an order are pushed, changed and cancelled in the transactions of the order.
-func ExampleTable() {
+// TestOutboxOfClient: the Go client writes rows that the table takes, in the transactions of an order.
+func TestOutboxOfClient(t *testing.T) {
 	db, err := sql.Open("sqlite", ":memory:")
 	if err != nil {
-		log.Fatal(err)
+		t.Fatal(err)
 	}
 	defer db.Close()
 	if err := create(db); err != nil {
-		log.Fatal(err)
+		t.Fatal(err)
 	}
-	ctx, timers := context.Background(), outbox.Table{Dialect: outbox.SQLite}
+	timers := outbox.Table{Dialect: outbox.SQLite}
 	job := outbox.Job{Topic: "order.close", ID: "order-42", Group: "order-42"}
-
-	tx, err := db.BeginTx(ctx, nil)
+	tx, err := db.BeginTx(t.Context(), nil)
 	if err != nil {
-		log.Fatal(err)
+		t.Fatal(err)
 	}
-	defer func() { _ = tx.Rollback() }() // after Commit it does nothing
-	// Insert or update the order here: it locks the order's row.
-	err = timers.Push(ctx, tx, client.Push{
+	push := client.Push{
 		Topic: job.Topic, ID: job.ID, Group: job.Group, Body: json.RawMessage(`{"order":42}`),
 		Delay: client.After(30 * time.Minute),
-	})
-	if err == nil {
-		err = timers.Change(ctx, tx, job, client.Change{Delay: client.After(40 * time.Minute)})
 	}
-	if err == nil {
-		err = timers.CancelGroup(ctx, tx, "order-42", 10*time.Minute)
+	change := client.Change{Delay: client.After(40 * time.Minute)}
+	err = errors.Join(timers.Push(t.Context(), tx, push), timers.Change(t.Context(), tx, job, change),
+		timers.CancelGroup(t.Context(), tx, "order-42", 10*time.Minute), tx.Commit())
+	const want = "push of order-42, change of order-42, cancel_group of order-42"
+	if got := strings.Join(ops(db), ", "); err != nil || got != want {
+		t.Errorf("%s, %v; want %s", got, err, want)
 	}
-	if err == nil {
-		err = tx.Commit()
-	}
-	fmt.Println(err)
-	fmt.Println(strings.Join(ops(db), ", "))
-	// Output:
-	// <nil>
-	// push of order-42, change of order-42, cancel_group of order-42
 }
 
 // ops returns the rows of the outbox.
@@ -94,8 +80,8 @@ func ops(db *sql.DB) (list []string) {
 	return list
 }
 
-// TestGorm: rows are committed, or rolled back, with a transaction of gorm, also one with prepared statements.
-func TestGorm(t *testing.T) {
+// TestOutboxWithGorm: rows are committed, or rolled back, with a transaction of gorm, also one with prepared statements.
+func TestOutboxWithGorm(t *testing.T) {
 	for _, prepared := range []bool{false, true} {
 		dialector := &sqlite.Dialector{DriverName: "sqlite", DSN: ":memory:"}
 		db, err := gorm.Open(dialector, &gorm.Config{PrepareStmt: prepared})

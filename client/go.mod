@@ -1,0 +1,3 @@
+module github.com/wakecall/wakecall/client
+
+go 1.24
