@@ -172,6 +172,33 @@ func (i *installation) commandViews(t *testing.T) {
 	i.succeeds(t, "config")
 }
 
+// TestDemoOfARunningInstallation: `wakecall demo` registers the topic and prints its callbacks until it is stopped.
+func TestDemoOfARunningInstallation(t *testing.T) {
+	t.Parallel()
+	needProcesses(t)
+	i := start(t, harness.Options{})
+	cmd := i.Command("demo")
+	demo := process.Start(t, t.TempDir(), "demo", cmd)
+	harness.Eventually(t, soon, "the demo to say how to push", func() error {
+		if log := demo.Log(0); !strings.Contains(log, "wakecall push demo --delay 5s") {
+			return fmt.Errorf("it says\n%s", log)
+		}
+		return nil
+	})
+	i.succeeds(t, "push", "demo", "--id", "watch-me", "--body", `{"order":42}`)
+	harness.Eventually(t, soon, "the callback to show", func() error {
+		if log := demo.Log(0); !strings.Contains(log, "watch-me  attempt 1") || !strings.Contains(log, `{"order":42}`) {
+			return fmt.Errorf("it shows\n%s", log)
+		}
+		return nil
+	})
+	demo.Signal(syscall.SIGINT)
+	if code := demo.WaitExit(); code != 0 {
+		t.Errorf("exit code %d after an interrupt", code)
+	}
+	i.succeeds(t, "topic", "delete", "demo")
+}
+
 // succeeds runs a command that must succeed, and returns its output.
 func (i *installation) succeeds(t *testing.T, args ...string) string {
 	t.Helper()

@@ -1,4 +1,4 @@
-// Package demo provides the topic of `wakecall up --demo`, and an endpoint that prints its callbacks.
+// Package demo provides the topic of `wakecall up --demo` and `wakecall demo`, and an endpoint that prints its callbacks.
 package demo
 
 import (
@@ -32,6 +32,21 @@ const (
 // Run registers the topic and prints how to push a first job. The endpoint outlives run's context, so that it gets the
 // last callbacks.
 func Run(ctx context.Context, cfg *conf.Config, out io.Writer, run func(context.Context) error) error {
+	return serve(ctx, cfg, out, greeting, run)
+}
+
+// Attach is Run for a Wakecall that runs already, until ctx is done. The topic stays.
+func Attach(ctx context.Context, cfg *conf.Config, out io.Writer) error {
+	return serve(ctx, cfg, out, attached, func(ctx context.Context) error {
+		<-ctx.Done()
+		return nil
+	})
+}
+
+func serve(
+	ctx context.Context, cfg *conf.Config, out io.Writer, greet func(*conf.Config, string) string,
+	run func(context.Context) error,
+) error {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		l, err = net.Listen("tcp", "127.0.0.1:0")
@@ -45,7 +60,7 @@ func Run(ctx context.Context, cfg *conf.Config, out io.Writer, run func(context.
 	var wg sync.WaitGroup
 	wg.Go(func() { serveErr = srv.Serve(l) })
 	wg.Go(func() {
-		err := introduce(introducing, cfg, out, "http://"+l.Addr().String()+"/")
+		err := introduce(introducing, cfg, out, greet, "http://"+l.Addr().String()+"/")
 		if err != nil && introducing.Err() == nil {
 			fmt.Fprintln(out, "demo: "+printable.Line(err.Error()))
 		}
@@ -61,20 +76,22 @@ func Run(ctx context.Context, cfg *conf.Config, out io.Writer, run func(context.
 }
 
 // introduce registers the topic once the API accepts requests, and prints how to use it.
-func introduce(ctx context.Context, cfg *conf.Config, out io.Writer, endpoint string) error {
+func introduce(
+	ctx context.Context, cfg *conf.Config, out io.Writer, greet func(*conf.Config, string) string, endpoint string,
+) error {
 	c, err := connect(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
 	_, _, err = c.PutTopic(ctx, client.Topic{
-		Name: topic, Title: "Demo of `wakecall up --demo`", CallbackURL: endpoint,
+		Name: topic, Title: "Demo: callbacks are printed", CallbackURL: endpoint,
 		Retry: []client.Duration{client.Duration(5 * time.Second)},
 	})
 	if err != nil {
 		return fmt.Errorf("register topic %s: %w", topic, err)
 	}
-	_, err = io.WriteString(out, greeting(cfg, endpoint))
+	_, err = io.WriteString(out, greet(cfg, endpoint))
 	return err
 }
 
@@ -112,6 +129,17 @@ Its callback is printed here, on a line that begins with "demo:", as are those o
 Ctrl-C stops everything; the jobs are kept in %[5]s.
 
 `, setup.APIURL(cfg), page.FirstCurl(setup.APIURL(cfg), topic, token), endpoint, signIn(cfg, dir), dir)
+}
+
+func attached(cfg *conf.Config, endpoint string) string {
+	return fmt.Sprintf(`
+Push a first job to Wakecall at %s, due in five seconds, from another terminal:
+
+  wakecall push %s --delay 5s --body '{"order":42}'
+
+Its callback is printed here, as are those of your topics with the callback_url %s. Ctrl-C ends the endpoint.
+
+`, setup.APIURL(cfg), topic, endpoint)
 }
 
 // signIn says how to open the web admin. The file of the password is there unless admin.first_password was set.

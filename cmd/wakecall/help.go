@@ -10,6 +10,7 @@ var examples = map[string]string{
 	"wakecall": `  wakecall up --demo
   wakecall push demo --body '{"order":42}' --delay 5s`,
 	"wakecall up": `  wakecall up --config /etc/wakecall/wakecall.yaml`,
+	"wakecall demo": `  wakecall demo`,
 	"wakecall dev": `  wakecall dev
   wakecall dev --addr 127.0.0.1:6790 --token secret`,
 	"wakecall server":        `  wakecall server --server-addr 0.0.0.0:6789`,

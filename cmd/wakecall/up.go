@@ -31,6 +31,19 @@ func (p *program) upCommand() *cobra.Command {
 	})
 }
 
+const aboutDemo = `Registers the topic "demo" with a Wakecall that runs on this machine, and prints its callbacks until
+it is stopped. The topic stays; "wakecall topic delete demo" removes it.`
+
+func (p *program) demoCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "demo", GroupID: groupRun, Short: "register a demo topic and print its callbacks", Long: aboutDemo,
+	}
+	return p.configured(cmd, func(ctx context.Context, cfg *conf.Config) error {
+		p.lasts()
+		return demo.Attach(ctx, cfg, p.out)
+	})
+}
+
 // reload returns a function that reads the configuration again, from the same file: without it, a reload in the middle
 // of a deployment would continue with the defaults.
 func (p *program) reload(cmd *cobra.Command, cfg *conf.Config) func() (*conf.Config, error) {
