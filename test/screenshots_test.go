@@ -1,7 +1,6 @@
 package test
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -22,33 +21,23 @@ import (
 	"github.com/wakecall/wakecall/test/harness"
 )
 
-// picture is a screenshot in the documents: a page, its width, theme and language.
-type picture struct {
-	name, path    string
-	width, height int64
-	dark          bool
-	language      string
+// pictures are those of the documents: the scene, the page and whether it is dark.
+var pictures = map[string]struct {
+	scene, path string
+	dark        bool
+}{
+	"overview": {"quiet", "/", false},
+	"topic":    {"quiet", "/topics/shop.close", false},
+	"bad-day":  {"bad", "/", false},
 }
 
-var pictures = []picture{
-	{"overview", "/", 1280, 860, false, "en"},
-	{"overview-dark", "/", 1280, 860, true, "en"},
-	{"overview-zh", "/", 1280, 860, false, "zh-CN"},
-	{"overview-narrow", "/", 360, 760, false, "en"},
-	{"topics", "/topics", 1280, 560, false, "en"},
-	{"topic", "/topics/shop.close", 1280, 900, false, "en"},
-	{"topic-dark-zh", "/topics/shop.close", 1280, 900, true, "zh-CN"},
-	{"topic-narrow", "/topics/shop.close", 360, 760, true, "en"},
-	{"attempts", "/topics/mail.welcome?tab=attempts", 1280, 700, false, "en"},
-	{"forecast", "/topics/shop.close?tab=forecast", 1280, 860, false, "en"},
-	{"jobs", "/topics/shop.close?tab=jobs&state=delayed", 1280, 800, false, "en"},
-	{"job", "/topics/mail.welcome/jobs/mail-1", 1280, 860, false, "en"},
-	{"dead", "/dead", 1280, 900, false, "en"},
-	{"shards", "/shards", 1280, 600, false, "en"},
-	{"alerts", "/alerts", 1280, 700, true, "en"},
-	{"access", "/access", 1280, 900, false, "en"},
-	{"audit", "/audit?object=topic/shop.*", 1280, 700, false, "en"},
-	{"processes", "/processes", 1280, 800, false, "en"},
+// views are how each page is shown.
+var views = []struct {
+	width    int64
+	theme    string
+	language string
+}{
+	{390, "light", "en"}, {390, "dark", "en"}, {1440, "light", "en"}, {1440, "dark", "en"}, {1440, "light", "zh-CN"},
 }
 
 // morePages are only for pictures: it takes a while until they have contents.
@@ -59,62 +48,91 @@ var morePages = []string{
 	"/shards/-/new", "/shards/managed", "/tasks/1", "/search?id=order-1", "/nothing",
 }
 
-// TestScreenshots makes pictures: make screenshots.
-//   - WAKECALL_SCREENSHOTS: a directory for every page, light and dark, 390, 768, 1440 and 2560 wide, in both
-//     languages; WAKECALL_SCREENSHOTS_ONLY is an expression that their names must match
+// badPages are the pages that a bad day changes.
+var badPages = []string{
+	"/", "/topics", "/topics/answers.500", "/topics/answers.500?tab=attempts", "/topics/answers.500?tab=forecast",
+	"/topics/answers.500?tab=jobs&state=dead", "/topics/hangs", "/topics/refuses", "/topics/limited",
+	"/topics/limited?tab=forecast", "/topics/paused", "/dead", "/shards", "/alerts", "/alerts/deliveries",
+	"/processes", "/audit",
+}
+
+// TestScreenshots takes pictures of the admin on a quiet and on a bad day: make screenshots.
+//   - WAKECALL_SCREENSHOTS: a directory for every page
 //   - WAKECALL_PICTURES: a directory for those of the documents
-//   - WAKECALL_TRAFFIC: how long jobs are pushed before (1m)
+//   - WAKECALL_SCREENSHOTS_SCENE: quiet or bad; empty: both
+//   - WAKECALL_SCREENSHOTS_ONLY: an expression that the names must match
 func TestScreenshots(t *testing.T) {
-	all, docs := os.Getenv("WAKECALL_SCREENSHOTS"), os.Getenv("WAKECALL_PICTURES")
-	if all == "" && docs == "" {
+	if os.Getenv("WAKECALL_SCREENSHOTS") == "" && os.Getenv("WAKECALL_PICTURES") == "" {
 		t.Skip("neither WAKECALL_SCREENSHOTS nor WAKECALL_PICTURES names a directory")
 	}
-	only := regexp.MustCompile(os.Getenv("WAKECALL_SCREENSHOTS_ONLY"))
+	for scene, play := range map[string]func(*testing.T){"quiet": quietDay, "bad": badDayScene} {
+		if only := os.Getenv("WAKECALL_SCREENSHOTS_SCENE"); only == "" || only == scene {
+			t.Run(scene, func(t *testing.T) {
+				t.Parallel()
+				play(t)
+			})
+		}
+	}
+}
+
+func quietDay(t *testing.T) {
 	i := start(t, harness.Options{})
 	i.peopled(t)
 	b := i.furnished(t)
 	i.worked(t, b)
 	b.Expect("/nothing") // a page that does not exist
 	b.Expect("422")      // a form with mistakes
-	traffic, err := time.ParseDuration(cmp.Or(os.Getenv("WAKECALL_TRAFFIC"), "1m"))
-	if err != nil {
-		t.Fatal(err)
+	i.busy(t, time.Minute)
+	takePictures(t, b, "quiet", slices.Concat(pages, morePages, slices.Sorted(maps.Keys(scenes))))
+}
+
+func badDayScene(t *testing.T) {
+	d := startBadDay(t, harness.StartRedis(t, harness.RedisOptions{}))
+	d.register()
+	d.began = time.Now()
+	d.push()
+	d.until(30)
+	takePictures(t, d.signIn(t), "bad", badPages)
+}
+
+// takePictures stores the pictures of a scene.
+func takePictures(t *testing.T, b *harness.Browser, scene string, shots []string) {
+	t.Helper()
+	only := regexp.MustCompile(os.Getenv("WAKECALL_SCREENSHOTS_ONLY"))
+	take := func(file, shot string) {
+		if !only.MatchString(filepath.Base(file)) {
+			return
+		}
+		if _, is := scenes[shot]; is {
+			openScene(t, b, shot)
+		} else {
+			settled(t, b, shot)
+		}
+		b.Screenshot(file)
 	}
-	i.busy(t, traffic)
-	if docs != "" {
-		for _, p := range pictures {
-			b.Speak(p.language)
-			b.Dark(p.dark)
-			b.Size(p.width, p.height)
-			settled(t, b, p.path)
-			b.Screenshot(filepath.Join(docs, p.name+".webp"))
+	if dir := os.Getenv("WAKECALL_PICTURES"); dir != "" {
+		b.Size(1280, 860)
+		for name, p := range pictures {
+			if p.scene == scene {
+				b.Dark(p.dark)
+				take(filepath.Join(dir, name+".webp"), p.path)
+			}
 		}
 	}
-	if all == "" {
+	dir := os.Getenv("WAKECALL_SCREENSHOTS")
+	if dir == "" {
 		return
 	}
-	shots := slices.Concat(pages, morePages, slices.Sorted(maps.Keys(scenes)))
-	for _, language := range []string{"en", "zh-CN"} {
-		b.Speak(language)
-		for _, dark := range []bool{false, true} {
-			b.Dark(dark)
-			for _, width := range []int64{390, 768, 1440, 2560} {
-				b.Size(width, 900)
-				for _, shot := range shots {
-					name := fmt.Sprintf(
-						"%s-%d-%s-%s.png", nameOf(shot), width, map[bool]string{false: "light", true: "dark"}[dark],
-						language)
-					if !only.MatchString(name) {
-						continue
-					}
-					if _, is := scenes[shot]; is {
-						scene(t, b, shot)
-					} else {
-						settled(t, b, shot)
-					}
-					b.Screenshot(filepath.Join(all, name))
-				}
-			}
+	dir = filepath.Join(dir, scene)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range views {
+		b.Speak(v.language)
+		b.Dark(v.theme == "dark")
+		b.Size(v.width, 900)
+		for _, shot := range shots {
+			take(filepath.Join(dir, fmt.Sprintf("%s-%d-%s-%s.png", nameOf(shot), v.width, v.theme, v.language[:2])), shot)
 		}
 	}
 }
@@ -186,8 +204,8 @@ var scenes = map[string]struct{ path, fill, click string }{
 	"new-token": {"/access", "#t-name", `form[action$="/access/tokens"] .btn-primary`},
 }
 
-// scene is a page after a click.
-func scene(t *testing.T, b *harness.Browser, name string) {
+// openScene opens a page and clicks.
+func openScene(t *testing.T, b *harness.Browser, name string) {
 	t.Helper()
 	s := scenes[name]
 	settled(t, b, s.path)
