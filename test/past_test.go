@@ -95,7 +95,7 @@ func (p *past) Totals(context.Context, []string) (map[string]observe.TopicTotals
 	return list, nil
 }
 
-// PutSamples, PruneSamples, Samples and Lead implement history.Storage in memory: one transaction stores all.
+// pastSamples implements history.Storage in memory, so that one transaction stores all.
 type pastSamples []history.Sample
 
 func (s *pastSamples) PutSamples(_ context.Context, list []history.Sample) error {

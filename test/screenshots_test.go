@@ -176,7 +176,7 @@ func (s *shopDay) agree(b *harness.Browser) {
 	all, err := reader.Series(ctx, history.AllTopics, "15m")
 	s.must(err)
 	for name, sum := range sums { // minutes of topics, and tens of seconds of all
-		if is := all.Sums[name]; math.Abs(float64(sum-is)) > 0.15*float64(is) {
+		if is := all.Sums[name]; math.Abs(float64(sum-is)) > 0.1*float64(is) {
 			s.t.Errorf("%s in 15 minutes: %d by topics, %d of all", name, sum, is)
 		}
 	}
