@@ -237,14 +237,18 @@ benchstat: need-redis ## compare the packages' benchmarks with those of the comm
 	git worktree remove --force dist/base
 	$(GO) run $(BENCHSTAT) base=dist/base.txt here=dist/here.txt
 
+# ONLY='overview|topics-1440' takes the pictures whose names match, SCENE=quiet or bad one of the two, OUT=DIR puts them
+# there and leaves those of the documents alone.
 .PHONY: screenshots
-screenshots: TRAFFIC ?= 1h
-screenshots: need-all ## take pictures of every page of the web admin (dist/screenshots), and those of the documents
+screenshots: OUT ?= dist/screenshots
+screenshots: build ## take pictures of every page of the web admin on a quiet and a bad day, and those of the documents
+	@scripts/install redis-server=redis-server chromium=chromium
 	@fc-list :lang=zh | grep -q . || scripts/install a-font-for-chinese=fonts-wqy-microhei
-	mkdir -p dist/screenshots docs/screenshots
-	WAKECALL_SCREENSHOTS=$(CURDIR)/dist/screenshots WAKECALL_PICTURES=$(CURDIR)/docs/screenshots WAKECALL_TRAFFIC=$(TRAFFIC) \
-		$(GO) test -count=1 -timeout 2h -run TestScreenshots ./test/
-	WAKECALL_PICTURES=$(CURDIR)/docs/screenshots $(MAKE) bad-day
+	mkdir -p $(OUT)
+	WAKECALL_TEST_BINARY=$(CURDIR)/$(BINARY) WAKECALL_SCREENSHOTS=$(abspath $(OUT)) \
+		WAKECALL_PICTURES=$(if $(filter file,$(origin OUT)),$(CURDIR)/docs/screenshots) \
+		WAKECALL_SCREENSHOTS_ONLY='$(ONLY)' WAKECALL_SCREENSHOTS_SCENE=$(SCENE) \
+		$(GO) test -vet=off -count=1 -timeout 20m -run TestScreenshots ./test/
 
 .PHONY: clean
 clean: ## remove what the other targets made, but not ./data

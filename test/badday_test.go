@@ -8,7 +8,6 @@ import (
 	"mime/multipart"
 	"net/http"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -88,7 +87,6 @@ func TestABadDayIsFewMailsAndLines(t *testing.T) {
 	d.isUnknown(refuses, "breaker", "the circuit breaker is open")
 	d.isUnknown(hangs, "breaker", "the circuit breaker is open")
 	d.truth(overview)
-	d.pictures()
 }
 
 func startBadDay(t *testing.T, redis *redistest.Server) *badDay {
@@ -102,21 +100,6 @@ func startBadDay(t *testing.T, redis *redistest.Server) *badDay {
 	d.WaitRole("redis-checker", 1)
 	d.WaitRole("admin", 1)
 	return d
-}
-
-// pictures takes the screenshots of the bad day for the documents.
-func (d *badDay) pictures() {
-	dir := os.Getenv("WAKECALL_PICTURES")
-	if dir == "" {
-		return
-	}
-	b := d.signIn(d.t)
-	for name, dark := range map[string]bool{"bad-day": false, "bad-day-dark": true} {
-		b.Dark(dark)
-		b.Size(1440, 900)
-		settled(d.t, b, "/")
-		b.Screenshot(filepath.Join(dir, name+".webp"))
-	}
 }
 
 func (d *badDay) settings(s *alert.Settings) {

@@ -113,6 +113,20 @@ func (i *installation) furnished(t *testing.T) *harness.Browser {
 			i.Push(ctx, "shop.close", M{"id": fmt.Sprint("remind-", n), "group": "customer-7", "body": n, "delay": "1h"})
 		}
 	}
+	i.scheduled(t)
+	harness.Eventually(t, soon, "the jobs to be dead", func() error {
+		s, err := i.Stats(ctx, "mail.welcome")
+		if err != nil || s.Dead < 5 {
+			return fmt.Errorf("%+v, %v", s, err)
+		}
+		return nil
+	})
+	return i.signIn(t)
+}
+
+// scheduled creates schedules of shop.close and mail.welcome.
+func (i *installation) scheduled(t *testing.T) {
+	t.Helper()
 	for name, fields := range map[string]M{
 		"shop.report": {"topic": "shop.close", "cron": "0 8 * * 1-5", "time_zone": "Europe/Berlin", "jitter": "30s"},
 		"shop.clean":  {"topic": "shop.close", "cron": "0 */2 * * *", "time_zone": "Asia/Shanghai"},
@@ -123,14 +137,6 @@ func (i *installation) furnished(t *testing.T) *harness.Browser {
 		fields["body"] = M{"of": name}
 		i.MustDo(t, http.StatusCreated, http.MethodPut, "/v1/schedules/"+name, fields)
 	}
-	harness.Eventually(t, soon, "the jobs to be dead", func() error {
-		s, err := i.Stats(ctx, "mail.welcome")
-		if err != nil || s.Dead < 5 {
-			return fmt.Errorf("%+v, %v", s, err)
-		}
-		return nil
-	})
-	return i.signIn(t)
 }
 
 // TestTheAdminInABrowser tests, with one installation, what only a browser can test.

@@ -1,120 +1,106 @@
 package test
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
 	"math"
-	"math/rand/v2"
-	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/client"
-	"github.com/wakecall/wakecall/internal/account"
-	"github.com/wakecall/wakecall/internal/registry"
-	"github.com/wakecall/wakecall/internal/registry/seal"
+	"github.com/wakecall/wakecall/internal/observe/history"
 	"github.com/wakecall/wakecall/test/harness"
 )
 
-// picture is a screenshot in the documents: a page, its width, theme and language.
-type picture struct {
-	name, path    string
-	width, height int64
-	dark          bool
-	language      string
+// pictures are those of the documents.
+var pictures = map[string]struct{ scene, path string }{
+	"overview": {"quiet", "/"}, "topic": {"quiet", "/topics/shop.close"}, "bad-day": {"bad", "/"},
 }
 
-var pictures = []picture{
-	{"overview", "/", 1280, 860, false, "en"},
-	{"overview-dark", "/", 1280, 860, true, "en"},
-	{"overview-zh", "/", 1280, 860, false, "zh-CN"},
-	{"overview-narrow", "/", 360, 760, false, "en"},
-	{"topics", "/topics", 1280, 560, false, "en"},
-	{"topic", "/topics/shop.close", 1280, 900, false, "en"},
-	{"topic-dark-zh", "/topics/shop.close", 1280, 900, true, "zh-CN"},
-	{"topic-narrow", "/topics/shop.close", 360, 760, true, "en"},
-	{"attempts", "/topics/mail.welcome?tab=attempts", 1280, 700, false, "en"},
-	{"forecast", "/topics/shop.close?tab=forecast", 1280, 860, false, "en"},
-	{"jobs", "/topics/shop.close?tab=jobs&state=delayed", 1280, 800, false, "en"},
-	{"job", "/topics/mail.welcome/jobs/mail-1", 1280, 860, false, "en"},
-	{"dead", "/dead", 1280, 900, false, "en"},
-	{"shards", "/shards", 1280, 600, false, "en"},
-	{"alerts", "/alerts", 1280, 700, true, "en"},
-	{"access", "/access", 1280, 900, false, "en"},
-	{"audit", "/audit?object=topic/shop.*", 1280, 700, false, "en"},
-	{"processes", "/processes", 1280, 800, false, "en"},
+// views are how each page is shown.
+var views = []struct {
+	width    int64
+	theme    string
+	language string
+}{
+	{390, "light", "en"}, {390, "dark", "en"}, {1440, "light", "en"}, {1440, "dark", "en"}, {1440, "light", "zh-CN"},
 }
 
-// morePages are only for pictures: it takes a while until they have contents.
-var morePages = []string{
-	"/topics/mail.welcome?tab=attempts", "/topics/mail.welcome/jobs/mail-1", "/topics/shop.close?tab=jobs&state=done",
-	"/topics/shop.close/jobs/done-1", "/topics/film.render", "/topics/film.render?tab=jobs&state=running",
-	"/topics/film.render/jobs/film-1", "/audit?object=topic/shop.*", "/alerts/deliveries", "/alerts/settings",
-	"/shards/-/new", "/shards/managed", "/tasks/1", "/search?id=order-1", "/nothing",
+// quietPages are those that the quiet day has besides pages.
+var quietPages = []string{
+	"/topics/shop.close?tab=jobs&state=done", "/topics/shop.close/jobs/done-1", "/topics/film.render",
+	"/topics/film.render?tab=jobs&state=running", "/topics/film.render/jobs/film-1", "/audit?object=topic/shop.*",
+	"/alerts/settings", "/shards/-/new", "/shards/redis-1", "/tasks/1", "/search?id=order-1", "/nothing",
 }
 
-// TestScreenshots makes pictures: make screenshots.
-//   - WAKECALL_SCREENSHOTS: a directory for every page, light and dark, 390, 768, 1440 and 2560 wide, in both
-//     languages; WAKECALL_SCREENSHOTS_ONLY is an expression that their names must match
+// badPages are the pages that a bad day changes.
+var badPages = []string{
+	"/", "/topics", "/topics/payments.capture", "/topics/payments.capture?tab=attempts",
+	"/topics/payments.capture?tab=forecast", "/topics/payments.capture?tab=jobs&state=dead",
+	"/topics/payments.capture/jobs/failed-1", "/topics/mail.review", "/topics/crm.sync", "/topics/stock.sync",
+	"/topics/stock.sync?tab=forecast", "/topics/stock.release", "/dead", "/deliveries", "/shards", "/alerts",
+	"/alerts/deliveries", "/processes", "/audit", "/search?id=failed-1",
+}
+
+// TestScreenshots takes pictures of the admin on a quiet and on a bad day: make screenshots.
+//   - WAKECALL_SCREENSHOTS: a directory for every page
 //   - WAKECALL_PICTURES: a directory for those of the documents
-//   - WAKECALL_TRAFFIC: how long jobs are pushed before (1m)
+//   - WAKECALL_SCREENSHOTS_SCENE: quiet or bad; empty: both
+//   - WAKECALL_SCREENSHOTS_ONLY: an expression that the names must match
 func TestScreenshots(t *testing.T) {
-	all, docs := os.Getenv("WAKECALL_SCREENSHOTS"), os.Getenv("WAKECALL_PICTURES")
-	if all == "" && docs == "" {
+	if os.Getenv("WAKECALL_SCREENSHOTS") == "" && os.Getenv("WAKECALL_PICTURES") == "" {
 		t.Skip("neither WAKECALL_SCREENSHOTS nor WAKECALL_PICTURES names a directory")
 	}
-	only := regexp.MustCompile(os.Getenv("WAKECALL_SCREENSHOTS_ONLY"))
-	i := start(t, harness.Options{})
-	i.peopled(t)
-	b := i.furnished(t)
-	i.worked(t, b)
-	b.Expect("/nothing") // a page that does not exist
-	b.Expect("422")      // a form with mistakes
-	traffic, err := time.ParseDuration(cmp.Or(os.Getenv("WAKECALL_TRAFFIC"), "1m"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	i.busy(t, traffic)
-	if docs != "" {
-		for _, p := range pictures {
-			b.Speak(p.language)
-			b.Dark(p.dark)
-			b.Size(p.width, p.height)
-			settled(t, b, p.path)
-			b.Screenshot(filepath.Join(docs, p.name+".webp"))
+	for scene, play := range map[string]func(*testing.T){"quiet": quietDay, "bad": badDayPictures} {
+		if only := os.Getenv("WAKECALL_SCREENSHOTS_SCENE"); only == "" || only == scene {
+			t.Run(scene, func(t *testing.T) {
+				t.Parallel()
+				play(t)
+			})
 		}
 	}
-	if all == "" {
+}
+
+// takePictures stores the pictures of a scene.
+func takePictures(t *testing.T, b *harness.Browser, scene string, shots []string) {
+	t.Helper()
+	only := regexp.MustCompile(os.Getenv("WAKECALL_SCREENSHOTS_ONLY"))
+	take := func(file, shot string) {
+		if !only.MatchString(filepath.Base(file)) {
+			return
+		}
+		if _, is := scenes[shot]; is {
+			openScene(t, b, shot)
+		} else {
+			settled(t, b, shot)
+		}
+		b.Screenshot(file)
+	}
+	if dir := os.Getenv("WAKECALL_PICTURES"); dir != "" {
+		b.Size(1280, 860)
+		for name, p := range pictures {
+			if p.scene == scene {
+				take(filepath.Join(dir, name+".webp"), p.path)
+			}
+		}
+	}
+	dir := os.Getenv("WAKECALL_SCREENSHOTS")
+	if dir == "" {
 		return
 	}
-	shots := slices.Concat(pages, morePages, slices.Sorted(maps.Keys(scenes)))
-	for _, language := range []string{"en", "zh-CN"} {
-		b.Speak(language)
-		for _, dark := range []bool{false, true} {
-			b.Dark(dark)
-			for _, width := range []int64{390, 768, 1440, 2560} {
-				b.Size(width, 900)
-				for _, shot := range shots {
-					name := fmt.Sprintf(
-						"%s-%d-%s-%s.png", nameOf(shot), width, map[bool]string{false: "light", true: "dark"}[dark],
-						language)
-					if !only.MatchString(name) {
-						continue
-					}
-					if _, is := scenes[shot]; is {
-						scene(t, b, shot)
-					} else {
-						settled(t, b, shot)
-					}
-					b.Screenshot(filepath.Join(all, name))
-				}
-			}
+	dir = filepath.Join(dir, scene)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range views {
+		b.Speak(v.language)
+		b.Dark(v.theme == "dark")
+		b.Size(v.width, 900)
+		for _, shot := range shots {
+			take(filepath.Join(dir, fmt.Sprintf("%s-%d-%s-%s.png", nameOf(shot), v.width, v.theme, v.language[:2])), shot)
 		}
 	}
 }
@@ -127,57 +113,6 @@ func nameOf(path string) string {
 	return strings.Trim(regexp.MustCompile(`[^a-z0-9.]+`).ReplaceAllString(path, "-"), "-")
 }
 
-// peopled creates the contents of the access and audit pages.
-func (i *installation) peopled(t *testing.T) {
-	t.Helper()
-	key, err := seal.LoadKey(filepath.Join(i.Data, "secret-key"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := registry.Open(registry.Options{DSN: "sqlite:" + filepath.Join(i.Data, "registry.db"), SecretKey: key})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = r.Close() }()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	now := time.Now()
-	users := account.NewStore(r)
-	for name, role := range map[string]account.Role{"anna": account.RoleOperator, "wei": account.RoleOperator,
-		"bob": account.RoleViewer} {
-		must(users.CreateUser(ctx, "user/admin", name, "a password of "+name, role))
-	}
-	must(users.NoteSignIn(ctx, "anna", "10.1.4.23"))
-	must(users.NoteSignIn(ctx, "bob", "10.1.4.77"))
-	must(users.SetDisabled(ctx, "user/admin", "bob", true))
-	_, _, err = r.CreateToken(
-		ctx, "user/admin", "shop backend", []registry.Right{registry.RightPush, registry.RightRead},
-		[]string{"shop.*"}, nil)
-	must(err)
-	for _, name := range []string{"shop.close", "shop.ship", "shop.refund", "crm.sync"} {
-		x := registry.NewTopic(name)
-		x.CallbackURL, x.Secrets, x.Owner = i.endpoint.URL("/"+name),
-			[]string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"},
-			"team-"+strings.SplitN(name, ".", 2)[0]
-		x.Title = map[string]string{"shop.close": "Close unpaid orders", "shop.ship": "Hand over to the carrier",
-			"shop.refund": "Ask whether a refund arrived", "crm.sync": "Copy customers to the CRM"}[name]
-		i.endpoint.Set("/"+name, harness.Status(http.StatusOK))
-		_, err := r.PutTopic(ctx, "user/anna", x)
-		must(err)
-	}
-	must(r.RotateSecret(ctx, "user/anna", "shop.close", "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD",
-		now.Add(3*time.Hour+12*time.Minute)))
-	x := *r.Snapshot().Topics.Get("crm.sync")
-	x.State = registry.TopicPaused
-	_, err = r.PutTopic(ctx, "user/wei", x)
-	must(err)
-	must(r.SetPauseReason(ctx, "user/wei", "crm.sync", "The CRM is being moved until Monday"))
-}
-
 // scenes are pages after a click.
 var scenes = map[string]struct{ path, fill, click string }{
 	"import":    {"/topics", "", `.page-header button[data-bs-toggle=dropdown]`},
@@ -186,8 +121,18 @@ var scenes = map[string]struct{ path, fill, click string }{
 	"new-token": {"/access", "#t-name", `form[action$="/access/tokens"] .btn-primary`},
 }
 
-// scene is a page after a click.
-func scene(t *testing.T, b *harness.Browser, name string) {
+// scenesIn lists the pages after a click that a scene has: some need dead jobs.
+func scenesIn(scene string) (names []string) {
+	for name := range scenes {
+		if (name == "confirm") == (scene == "bad") {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// openScene opens a page and clicks.
+func openScene(t *testing.T, b *harness.Browser, name string) {
 	t.Helper()
 	s := scenes[name]
 	settled(t, b, s.path)
@@ -202,57 +147,6 @@ func scene(t *testing.T, b *harness.Browser, name string) {
 	b.Click(s.click)
 }
 
-// worked creates a pull topic with jobs leased to workers, and a task.
-func (i *installation) worked(t *testing.T, b *harness.Browser) {
-	t.Helper()
-	i.MustPutTopic(t, "film.render", M{"title": "Render films", "delivery": "pull", "ttr": "6h", "owner": "team-film"})
-	for n := range 12 {
-		i.MustPush(t, "film.render", M{"id": fmt.Sprint("film-", n), "body": M{"film": n}})
-	}
-	c := i.client(t)
-	jobs, err := c.Reserve(ctx, client.Reserve{Topics: []string{"film.render"}, Max: 5, Wait: time.Minute})
-	if err != nil || len(jobs) == 0 {
-		t.Fatalf("reserved %d jobs, %v", len(jobs), err)
-	}
-	b.Open("/dead?topic=mail.welcome")
-	b.Click(`#wk-dead-chosen .btn-primary`)
-	b.Submit(`#wk-confirm [data-ok]`)
-}
-
-// busy pushes for a while at a varying rate, so that the charts show a busy installation.
-func (i *installation) busy(t *testing.T, span time.Duration) {
-	t.Helper()
-	i.put(t, "mail.welcome", harness.Status(http.StatusInternalServerError), M{
-		"title": "Welcome mails", "max_attempts": 1, "emails": []string{"mail-team@shop.example"},
-	})
-	began, n, dead := time.Now(), 0, time.Time{}
-	harness.Stays(t, span, "the charts fill", func() error {
-		wave := 1 + math.Sin(2*math.Pi*time.Since(began).Minutes()/17)
-		if rand.Float64() > wave/6 { // some 30 jobs a second
-			return nil
-		}
-		n++
-		for _, topic := range []string{"shop.close", "shop.ship", "shop.ship", "shop.refund"} {
-			i.Push(ctx, topic, M{
-				"body": M{"order": n}, "priority": []string{"high", "normal", "normal", "low"}[n%4],
-				"delay": fmt.Sprint(n%300, "s"),
-			})
-		}
-		if n%10 == 0 {
-			i.Push(ctx, "crm.sync", M{"body": M{"customer": n}, "delay": fmt.Sprint(n%50, "m")})
-		}
-		if time.Since(dead) > 5*time.Minute {
-			dead = time.Now()
-			i.Push(ctx, "mail.welcome", M{"body": M{"customer": n}})
-		}
-		return nil
-	})
-	for _, id := range []string{"done-1", "order-1"} { // after much traffic the topic has forgotten them
-		i.Push(ctx, "shop.close", M{"id": id, "body": M{"order": 1}})
-	}
-	i.waitState(t, "shop.close", "done-1", "done")
-}
-
 // settled opens a page and waits until its charts are drawn.
 func settled(t *testing.T, b *harness.Browser, path string) {
 	t.Helper()
@@ -263,3 +157,88 @@ func settled(t *testing.T, b *harness.Browser, path string) {
 		return harness.Equal("charts that are not drawn", missing, 0)
 	})
 }
+
+// agree checks that the pages do not contradict themselves.
+func (s *shopDay) agree(b *harness.Browser) {
+	s.t.Helper()
+	reader, sums := history.Reader{Store: history.NewStore(s.r.DB())}, map[string]int64{}
+	for _, x := range s.topics {
+		p, err := reader.Series(ctx, x.name, "15m")
+		s.must(err)
+		sums["pushed"] += p.Sums["pushed"]
+		sums["delivered"] += p.Sums["delivered"]
+		for i, late := range p.Values["p50"] {
+			if late != nil && p.Value("p99", i) < *late {
+				s.t.Errorf("%s: p99 %v < p50 %v", x.name, p.Value("p99", i), *late)
+			}
+		}
+	}
+	all, err := reader.Series(ctx, history.AllTopics, "15m")
+	s.must(err)
+	for name, sum := range sums { // minutes of topics, and tens of seconds of all
+		if is := all.Sums[name]; math.Abs(float64(sum-is)) > 0.1*float64(is) {
+			s.t.Errorf("%s in 15 minutes: %d by topics, %d of all", name, sum, is)
+		}
+	}
+	b.Open("/topics?per=100")
+	type row struct{ Name, Text string }
+	rows := harness.Evaluate[[]row](b, `[...document.querySelectorAll("main tbody tr")].map(
+		r => ({name: r.querySelector("a")?.textContent.trim(), text: r.innerText}))`)
+	if len(rows) < len(s.topics) {
+		s.t.Errorf("the list has %d topics, not %d", len(rows), len(s.topics))
+	}
+	for _, r := range rows {
+		success := successIn.FindStringSubmatch(r.Text)
+		if success == nil || !strings.Contains(strings.ToLower(r.Text), "healthy") {
+			continue
+		}
+		if percent, _ := strconv.ParseFloat(success[1], 64); percent < 50 {
+			s.t.Errorf("%s is healthy with a success of %s %%", r.Name, success[1])
+		}
+	}
+	s.deadAgree(b)
+	s.percentilesAgree(b)
+}
+
+// deadAgree checks that as many jobs are dead as the lists have.
+func (s *shopDay) deadAgree(b *harness.Browser) {
+	s.t.Helper()
+	harness.Eventually(s.t, soon, "the dead jobs to agree", func() error {
+		counted, listed := 0, 0
+		for _, x := range s.topics {
+			counted += s.MustStats(s.t, x.name).Dead
+			listed += len(s.MustList(s.t, x.name, "dead"))
+		}
+		b.Open("/")
+		shown := deadIn.FindStringSubmatch(b.Text())
+		if shown == nil || counted != listed || strings.ReplaceAll(shown[1], ",", "") != fmt.Sprint(counted) {
+			return fmt.Errorf("%d are counted, %d listed, %q shown", counted, listed, shown)
+		}
+		return nil
+	})
+}
+
+// percentilesAgree checks that no percentile of the overview is above a higher one.
+func (s *shopDay) percentilesAgree(b *harness.Browser) {
+	s.t.Helper()
+	lowest, highest := map[string]time.Duration{}, map[string]time.Duration{}
+	for _, shown := range percentileIn.FindAllStringSubmatch(b.Text(), -1) {
+		late, err := time.ParseDuration(strings.ReplaceAll(shown[2], " ", ""))
+		s.must(err)
+		highest[shown[1]] = max(highest[shown[1]], late)
+		if l, seen := lowest[shown[1]]; !seen || late < l {
+			lowest[shown[1]] = late
+		}
+	}
+	for _, pair := range [][2]string{{"50", "95"}, {"95", "99"}, {"50", "99"}} {
+		if above, seen := lowest[pair[1]]; seen && highest[pair[0]] > above {
+			s.t.Errorf("p%s is %s, p%s is %s", pair[0], highest[pair[0]], pair[1], above)
+		}
+	}
+}
+
+var (
+	successIn    = regexp.MustCompile(`(\d+(?:\.\d+)?)\s?%`)
+	deadIn       = regexp.MustCompile(`Dead\s+([\d,]+)`)
+	percentileIn = regexp.MustCompile(`p(50|95|99)(?: 15 min)?\s+((?:[\d.]+(?:ms|h|m|s) ?)+)`)
+)

@@ -146,7 +146,7 @@ func (b *bench) rounds(n int, happens func()) {
 			happens()
 		}
 		b.now = b.now.Add(Round)
-		if err := b.round(b.t.Context(), b.now); err != nil && !errors.Is(err, errAway) {
+		if err := b.Round(b.t.Context(), b.now); err != nil && !errors.Is(err, errAway) {
 			b.t.Fatal(err)
 		}
 		clear(b.source.active)

@@ -84,7 +84,7 @@ func (s *Sampler) Run(ctx context.Context) error {
 		}
 		// A store that hangs makes the sampler miss rounds, but does not stop it.
 		limited, cancel := context.WithTimeout(ctx, Round-time.Second)
-		err := s.round(limited, s.opts.Now().Truncate(Round))
+		err := s.Round(limited, s.opts.Now().Truncate(Round))
 		cancel()
 		if ctx.Err() == nil {
 			s.log(err)
@@ -123,8 +123,8 @@ func (s *Sampler) lead(ctx context.Context) error {
 	return nil
 }
 
-// round samples once, at a multiple of Round.
-func (s *Sampler) round(ctx context.Context, at time.Time) error {
+// Round samples once, at a multiple of the constant Round. Run calls it.
+func (s *Sampler) Round(ctx context.Context, at time.Time) error {
 	leadErr := s.lead(ctx)
 	if !s.leads {
 		return leadErr
