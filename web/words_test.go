@@ -108,11 +108,15 @@ func TestEveryTextIsUsed(t *testing.T) {
 	}
 	used := map[string]bool{}
 	var begins []string
-	for _, m := range regexp.MustCompile(`"([a-z]+\.[a-z0-9_]*)"`).FindAllStringSubmatch(all.String(), -1) {
+	for _, m := range regexp.MustCompile(`"([a-z]+\.[a-z0-9_.]*)"`).FindAllStringSubmatch(all.String(), -1) {
 		used[m[1]] = true
 		if strings.HasSuffix(m[1], "_") || strings.HasSuffix(m[1], ".") {
 			begins = append(begins, m[1])
 		}
+	}
+	for _, m := range regexp.MustCompile(`\(setting \$f \$e\s+"([a-z]+)"\s+"([a-z0-9_.]+)"`).
+		FindAllStringSubmatch(all.String(), -1) {
+		used[m[1]+".f_"+m[2]], used[m[1]+".h_"+m[2]] = true, true
 	}
 	texts, err := LoadTexts()
 	if err != nil {

@@ -44,7 +44,7 @@ func (p *Pages) funcs(language string) template.FuncMap {
 			return timeElement(at, at.UTC().Format("15:04"), "clock", p.relative(language, at), true)
 		},
 		"instant": func(at any) template.HTML { return p.instant(language, at) }, "clock": clock,
-		"dict": dict, "list": func(v ...any) []any { return v },
+		"dict": dict, "setting": setting, "list": func(v ...any) []any { return v },
 		"join": func(sep string, v []string) string { return strings.Join(v, sep) },
 		"str":  func(v any) string { return fmt.Sprint(v) }, "lower": strings.ToLower,
 		"causes":   func(a alert.Alert) []cause { return p.causes(language, &a) },
@@ -92,6 +92,18 @@ func dict(pairs ...any) (map[string]any, error) {
 	for i := 0; i < len(pairs); i += 2 {
 		m[fmt.Sprint(pairs[i])] = pairs[i+1]
 	}
+	return m, nil
+}
+
+// setting builds the map of a form's field whose name is that of the API, with its texts in.f_NAME and in.h_NAME. More
+// pairs are those of dict.
+func setting(form, errors map[string]string, in, name string, pairs ...any) (map[string]any, error) {
+	m, err := dict(pairs...)
+	if err != nil {
+		return nil, err
+	}
+	m["Name"], m["Label"], m["Help"] = name, in+".f_"+name, in+".h_"+name
+	m["Value"], m["Error"] = form[name], errors[name]
 	return m, nil
 }
 
