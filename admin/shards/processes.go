@@ -23,8 +23,8 @@ func (h *Handler) processesRoutes(g *echo.Group) {
 }
 
 type processesData struct {
-	Tree     processTree
-	Settings []conf.Setting
+	Tree              processTree
+	Changed, Defaults []conf.Setting // keys that are set, and the others
 }
 
 // processTree lists the running processes, or why they are unknown.
@@ -81,7 +81,13 @@ func (h *Handler) processesPage(c echo.Context) error {
 	data := processesData{Tree: h.processTree(c.Request().Context(),
 		page.Reaches(page.Viewer(c).Role, account.RoleOperator))}
 	if page.Reaches(page.Viewer(c).Role, account.RoleOperator) {
-		data.Settings = h.Config.Effective()
+		for _, s := range h.Config.Effective() {
+			if s.Source == "default" {
+				data.Defaults = append(data.Defaults, s)
+			} else {
+				data.Changed = append(data.Changed, s)
+			}
+		}
 	}
 	return h.Pages.Render(c, http.StatusOK, "processes", data)
 }
