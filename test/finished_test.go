@@ -118,14 +118,14 @@ func TestThePageOfAJobFollowsItToTheEnd(t *testing.T) {
 	i.MustPush(t, topic, M{"id": "order-42", "body": M{"n": 42}, "delay": "5s"})
 	b.Open("/topics/" + topic + "/jobs/order-42")
 	b.Shows(soon, "Delayed")
-	b.Shows(soon, "Delivered", "200", "late", "Send again")
+	b.Shows(soon, "Delivered", "200", "late", "Resend")
 	if n := harness.Evaluate[int](b, `document.querySelectorAll("#content time:not([title])").length`); n > 0 {
 		t.Errorf("%d times are not in the browser's time zone", n)
 	}
 	i.MustPush(t, topic, M{"id": "later-1", "body": M{"n": 1}, "delay": "1h"})
 	b.Open("/topics/" + topic + "/jobs/later-1")
 	b.Submit(`main button[value=run]`)
-	b.Shows(soon, "later-1 is now due.", "Delivered", "Send again") // both at once
+	b.Shows(soon, "later-1 is now due.", "Delivered", "Resend") // both at once
 	i.MustPush(t, topic, M{"id": "later-2", "body": M{"n": 2}, "delay": "1h"})
 	b.Open("/topics/" + topic + "/jobs/later-2")
 	b.Click(`main .btn-outline-danger`)
@@ -143,16 +143,16 @@ func TestThePageOfAJobFollowsItToTheEnd(t *testing.T) {
 		return nil
 	})
 	b.Submit(`main a[href$="/jobs/order-42"]`)
-	b.Shows(soon, "Delivered", "Send again")
+	b.Shows(soon, "Delivered", "Resend")
 	b.Click(`main button.btn-primary`)
 	b.Shows(soon, "called once more")
 	b.Submit(`#wk-confirm [data-ok]`)
-	b.Shows(soon, "order-42 will be sent again.")
+	b.Shows(soon, "order-42 is resent.")
 	i.endpoint.WaitCalls(t, topic, 3)
 	b.Open("/topics/" + topic + "?tab=jobs&state=done&id=order")
 	b.Shows(soon, "order-42")
 	b.Open("/search?id=order-42")
-	b.Shows(soon, "Delivered", "Send again")
+	b.Shows(soon, "Delivered", "Resend")
 	b.Open("/search?id=order-4")
 	b.Shows(soon, "order-42", "Delivered")
 	b.Speak("zh")
