@@ -154,7 +154,7 @@ func TestThePageOfAJobFollowsItToTheEnd(t *testing.T) {
 	b.Open("/search?id=order-42")
 	b.Shows(soon, "Delivered", "Resend")
 	b.Open("/search?id=order-4")
-	b.Shows(soon, "order-42", "Delivered")
+	b.Shows(soon, "order-42", "Delivered", "HTTP 200", "late")
 	b.Speak("zh")
 	b.Open("/topics/" + topic + "/jobs/order-42")
 	b.Shows(soon, "已送达", "延误", "重新发送")

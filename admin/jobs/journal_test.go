@@ -3,6 +3,7 @@ package jobs_test
 import (
 	"context"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -105,8 +106,8 @@ func TestATimelineHasEachStepOnce(t *testing.T) {
 		return search.Event{At: begin, StartedAt: begin, What: "dead", N: 1, Attempt: true, Status: status, Host: "h"}
 	}
 	found := foundJob{search.Job{Topic: "a", ID: "job-0", CreatedAt: at, Ended: "dead", Events: []search.Event{
-		{At: at, What: "push", DueAt: at, Host: "h"}, dead(1, 500),
-		{At: at.Add(3 * time.Minute), DueAt: at.Add(3 * time.Minute), What: "redrive", By: "user/wei", Host: "h"},
+		{At: at.Add(2 * time.Minute), What: "push", CreatedAt: at, DueAt: at, Host: "h"}, dead(1, 500),
+		{At: at.Add(5 * time.Minute), DueAt: at.Add(3 * time.Minute), What: "redrive", By: "user/wei", Host: "h"},
 		dead(4, 503),
 	}}}
 	s := admintest.Open(t, func(o *admin.Options) { o.Queue, o.Search = q, found }).As("look")
@@ -122,6 +123,9 @@ func TestATimelineHasEachStepOnce(t *testing.T) {
 		if n := strings.Count(body, text); n != want {
 			t.Errorf("%q is there %d times, want %d: %s", text, n, want, body)
 		}
+	}
+	if !regexp.MustCompile(`(?s)Became dead.*503.*Re-driven.*500.*Pushed`).MatchString(body) {
+		t.Errorf("the steps are not in the order of the shard's times: %s", body)
 	}
 }
 

@@ -114,18 +114,28 @@ func merge(record []step, events []search.Event) []step {
 	return list
 }
 
-// Begin returns when an attempt began, or else when the step was.
+// Begin returns when a step was by the shard's clock, if it is known: the lines of the journals are written afterwards,
+// so a job may have been called before the line that says it was pushed.
 func (s step) Begin() time.Time {
-	if s.StartedAt.IsZero() {
-		return s.At
+	switch op := journal.Op(s.What); {
+	case !s.StartedAt.IsZero():
+		return s.StartedAt
+	case (op == journal.OpPush || op == journal.OpReplace) && !s.CreatedAt.IsZero():
+		return s.CreatedAt
+	case s.byHand() && !s.DueAt.IsZero():
+		return s.DueAt
 	}
-	return s.StartedAt
+	return s.At
+}
+
+// byHand reports whether the step is an event that made the job due.
+func (s step) byHand() bool {
+	return s.What == string(journal.OpRun) || s.What == string(journal.OpRedrive)
 }
 
 // says reports whether an event of a journal is this step of a record.
 func (s step) says(e search.Event) bool {
-	op := journal.Op(e.What)
-	byHand := op == journal.OpRedrive || op == journal.OpRun
+	op, byHand := journal.Op(e.What), step{Event: e}.byHand()
 	switch s.What {
 	case "": // an attempt
 		return e.N == s.N && e.StartedAt.UnixMilli() == s.StartedAt.UnixMilli()
