@@ -84,7 +84,11 @@ func (h *Handler) journalOf(c echo.Context, s *journalSearch, q search.Query, jo
 	}
 	var record []step
 	if job != nil {
-		record = h.stepsOf(job, h.idHeader(c, job))
+		id := ""
+		if sent := h.request(c, job); sent != nil {
+			id = sent.Header.Get("Wakecall-Id")
+		}
+		record = h.stepsOf(job, id)
 	}
 	for _, found := range d.Report.Jobs {
 		t := timeline{Job: found}
@@ -102,14 +106,6 @@ func (h *Handler) journalOf(c echo.Context, s *journalSearch, q search.Query, jo
 		d.Read, d.Total = d.Read+host.Read, d.Total+host.Total
 	}
 	return d
-}
-
-// idHeader returns the header with a job's id that its callbacks have; empty: they have none.
-func (h *Handler) idHeader(c echo.Context, job *store.Job) string {
-	if sent := h.request(c, job); sent != nil {
-		return sent.Header.Get("Wakecall-Id")
-	}
-	return ""
 }
 
 // searchOf returns the user's search, which it starts if the last one was for something else. It returns nil while the

@@ -40,7 +40,7 @@ func (h *Handler) stepsOf(j *store.Job, id string) []step {
 	n := 0
 	for i := range j.History {
 		s := attemptStep(&j.History[i], id)
-		if s.N < n || s.N == n && n == 1 && !snoozed(&j.History[i-1]) {
+		if prev := list[len(list)-1]; s.N < n || s.N == n && n == 1 && prev.Error != "" && prev.Status > 0 { // no snooze
 			list = append(list, at(s.At, "again"))
 		}
 		n, s.Last = s.N, i == len(j.History)-1
@@ -67,9 +67,6 @@ func (h *Handler) stepsOf(j *store.Job, id string) []step {
 	}
 	return list
 }
-
-// snoozed reports whether an attempt may not have counted.
-func snoozed(a *store.Attempt) bool { return a.Error == "" || a.Status == 0 }
 
 func attemptStep(a *store.Attempt, id string) step {
 	s := at(time.UnixMilli(a.StartedAt), "")
@@ -99,12 +96,10 @@ func merge(record []step, events []search.Event) []step {
 	for _, e := range events {
 		s := step{Event: e}
 		record = slices.DeleteFunc(record, func(r step) bool {
-			says := r.says(e)
-			if says && r.Attempt {
-				s = r
-				s.Event = e
+			if r.says(e) && r.Attempt {
+				s, s.Event = r, e
 			}
-			return says
+			return r.says(e)
 		})
 		list = append(list, s)
 	}

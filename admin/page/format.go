@@ -43,10 +43,10 @@ func (p *Pages) funcs(language string) template.FuncMap {
 		"asof": func(at time.Time) template.HTML {
 			return timeElement(at, at.UTC().Format("15:04"), "clock", p.relative(language, at), true)
 		},
-		"instant": func(at any) template.HTML { return p.instant(language, at) }, "clock": clock, "breaks": breaks,
+		"instant": func(at any) template.HTML { return p.instant(language, at) }, "clock": clock,
 		"dict": dict, "list": func(v ...any) []any { return v },
 		"join": func(sep string, v []string) string { return strings.Join(v, sep) },
-		"str":  func(v any) string { return fmt.Sprint(v) }, "lower": strings.ToLower,
+		"str":  func(v any) string { return fmt.Sprint(v) }, "lower": strings.ToLower, "breaks": breaks,
 		"causes":   func(a alert.Alert) []cause { return p.causes(language, &a) },
 		"readable": Unescaped,
 		"text":     func(key string, args []any) string { return p.Texts.say(language, message.New(key, args...)) },
