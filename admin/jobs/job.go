@@ -84,8 +84,7 @@ func (h *Handler) jobPage(c echo.Context) error {
 	d.Leased = job.State == store.Running && h.isPull(topic)
 	d.Body, d.Kind, d.Cut = ShownBody(job.Body)
 	d.Timeline = h.journalOf(c, nil, search.Query{ID: id, Topic: topic}, job)
-	if job.State != store.Finished &&
-		page.May(c, account.RoleOperator) { // the command is signed, so whoever sees it can call the endpoint
+	if job.State != store.Finished && page.May(c, account.RoleOperator) { // whoever sees it can call the endpoint
 		if sent := h.request(c, job); sent != nil {
 			d.Curl = sent.Curl()
 		}

@@ -27,8 +27,8 @@ type step struct {
 	Last   bool          // the newest attempt of the record
 }
 
-func at[W ~string](at time.Time, what W) step {
-	return step{Event: search.Event{At: at, What: string(what)}}
+func at[W ~string](t time.Time, what W) step {
+	return step{Event: search.Event{At: t, What: string(what)}}
 }
 
 // stepsOf returns what the record of a job says. id is the header with the job's id; empty if there is none.
@@ -40,19 +40,21 @@ func (h *Handler) stepsOf(j *store.Job, id string) []step {
 	n := 0
 	for i := range j.History {
 		s := attemptStep(&j.History[i], id)
-		if prev := list[len(list)-1]; s.N < n || s.N == n && n == 1 && prev.Error != "" && prev.Status > 0 { // no snooze
+		last := list[len(list)-1]
+		if s.N < n || s.N == n && n == 1 && last.Error != "" && last.Status > 0 { // a snooze has no error
 			list = append(list, at(s.At, "again"))
 		}
 		n, s.Last = s.N, i == len(j.History)-1
 		list = append(list, s)
 	}
+	last := list[len(list)-1].At
 	if n > 0 && j.Attempts+j.Snoozes == 0 {
-		list = append(list, at(list[len(list)-1].At, "again"))
+		list = append(list, at(last, "again"))
 	}
 	switch {
 	case j.State == store.Dead:
 		s := at(j.DeadAt, journal.Dead)
-		if last := list[len(list)-1].At; last.After(s.At) { // clocks differ by milliseconds
+		if last.After(s.At) { // clocks differ by milliseconds
 			s.At = last
 		}
 		s.Reason = j.DeadReason
