@@ -38,13 +38,13 @@ func TestJobListsOnAPhoneAndByKeyboard(t *testing.T) {
 	lists := []string{
 		"/topics/shop.close?tab=jobs&state=ready", "/topics/mail.welcome?tab=jobs&state=dead", "/dead",
 		"/topics/mail.welcome/jobs/" + long + "1", "/deliveries",
-		"/groups/" + long,
+		"/groups/" + long, "/audit", "/search?id=" + long,
 	}
 	for n, path := range lists {
 		harness.Eventually(t, soon, "the lines of "+path, func() error { // calls are noted within a second
 			b.Open(path)
 			return harness.Equal("there are some",
-				harness.Evaluate[bool](b, `!!document.querySelector("main .table-responsive tbody tr")`), true)
+				harness.Evaluate[bool](b, `!!document.querySelector("main :is(tbody tr, .wk-steps li, .wk-found a)")`), true)
 		})
 		for _, width := range []int64{390, 768, 1440} {
 			b.Size(width, 900)
@@ -55,6 +55,10 @@ func TestJobListsOnAPhoneAndByKeyboard(t *testing.T) {
 				return e.checkVisibility() && r.right > Math.min(box.right, innerWidth) + 1;
 			}).map(e => e.innerText)`); len(cut) > 0 || b.Overflow() > 0 {
 				t.Errorf("%s at %d cuts off %q, and is %d too wide", path, width, cut, b.Overflow())
+			}
+			if folded := harness.Evaluate[bool](b, `!!document.querySelector("details[data-fold]:not([open])")`); folded !=
+				(width == 390 && harness.Evaluate[bool](b, `!!document.querySelector("details[data-fold]")`)) {
+				t.Errorf("%s at %d: the filters are folded: %v", path, width, folded)
 			}
 			for _, f := range b.Axe(string(axe)) {
 				t.Errorf("%s at %d: axe finds %s: %v", path, width, f.Help, f.Nodes)
@@ -68,6 +72,9 @@ func TestJobListsOnAPhoneAndByKeyboard(t *testing.T) {
 		}
 		b.Size(390, 900)
 		b.Open(path)
+		if !harness.Evaluate[bool](b, `!!document.querySelector("main .table-responsive")`) {
+			continue
+		}
 		if focused := harness.Evaluate[bool](b, `(() => {
 			const table = document.querySelector("main .table-responsive");
 			table.firstElementChild.style.minWidth = "900px";
@@ -85,5 +92,37 @@ func TestJobListsOnAPhoneAndByKeyboard(t *testing.T) {
 			}
 			return nil
 		})
+	}
+}
+
+// TestControlsOfSelectedJobsStayInSight while a list is scrolled.
+func TestControlsOfSelectedJobsStayInSight(t *testing.T) {
+	t.Parallel()
+	needProcesses(t)
+	i := start(t, harness.Options{})
+	i.put(t, "shop.gone", harness.Status(http.StatusGone), nil)
+	for n := range 30 {
+		i.MustPush(t, "shop.gone", M{"id": fmt.Sprint("gone-", n), "body": n})
+	}
+	harness.Eventually(t, soon, "the jobs to be dead", func() error {
+		return harness.Equal("dead", i.MustStats(t, "shop.gone").Dead, 30)
+	})
+	b := i.signIn(t)
+	for _, path := range []string{"/dead", "/topics/shop.gone?tab=jobs&state=dead"} {
+		for _, width := range []int64{390, 1440} {
+			b.Size(width, 600)
+			b.Open(path)
+			b.Click("tbody input[name=job]")
+			harness.Eventually(t, soon, "the controls at the list's end", func() error {
+				top := harness.Evaluate[float64](b, `(() => {
+					[...document.querySelectorAll("tbody tr")].at(-1).scrollIntoView({ block: "end" });
+					return document.querySelector(".wk-bulk").getBoundingClientRect().top;
+				})()`)
+				if top < 0 || top > 100 {
+					return fmt.Errorf("%s at %d: they are at %v", path, width, top)
+				}
+				return nil
+			})
+		}
 	}
 }

@@ -64,6 +64,8 @@ func TestOnCallFindsEachAnswerInThreeClicks(t *testing.T) {
 		M{"owner": "payments team", "max_attempts": 1})
 	i.put(t, "shop.slow", harness.Status(http.StatusOK), M{"rate_limit": 1})
 	i.put(t, "shop.held", harness.Status(http.StatusOK), nil)
+	i.put(t, "shop.gone", harness.Status(http.StatusNotFound), M{"max_attempts": 1})
+	i.MustPush(t, "shop.gone", M{"id": "gone-1", "body": 1})
 	i.MustPush(t, "shop.close", M{"id": "order-42", "body": 1})
 	for n := range 30 {
 		i.MustPush(t, "shop.broken", M{"id": fmt.Sprint("broken-", n), "body": n})
@@ -88,24 +90,24 @@ func TestOnCallFindsEachAnswerInThreeClicks(t *testing.T) {
 		o.search("waits-1")
 		o.Shows(soon, "paused", "the bank is closed", "admin", "Resume")
 	})
-	o.asks("re-drive only these", func() {
-		state := func(id string) string {
+	o.asks("re-drive only the 500s", func() {
+		state := func(topic, id string) string {
 			var job struct{ State string }
-			must(t, i.MustDo(t, http.StatusOK, http.MethodGet, "/v1/topics/shop.broken/jobs/"+id, nil).JSON(&job))
+			must(t, i.MustDo(t, http.StatusOK, http.MethodGet, harness.JobPath(topic, id), nil).JSON(&job))
 			return job.State
 		}
 		o.click("Dead letters")
-		o.Shows(soon, "broken-1")
-		o.Type("#d-id", "broken-7")
-		o.Shows(soon, "1 job of one topic")
-		o.click("Start re-drive")
-		o.Shows(soon, "Re-drive 1 job of one topic?")
+		o.Shows(soon, "answered 404")
 		o.clicks++
-		o.Click("#wk-confirm [data-ok]")
-		harness.Eventually(t, soon, "the job to be re-driven", func() error {
-			return harness.Equal("the state", state("broken-7"), "ready")
+		o.Click(`button[name=error][value*="500"]`)
+		o.Shows(soon, "whose last error contains “the endpoint answered 500")
+		o.clicks++
+		o.Submit("#wk-confirm [data-ok]")
+		o.Shows(soon, "Re-drive dead jobs #1", "last error contains “the endpoint answered 500")
+		harness.Eventually(t, soon, "a job to be re-driven", func() error {
+			return harness.Equal("the state", state("shop.broken", "broken-0"), "ready")
 		})
-		if other := state("broken-1"); other != "dead" {
+		if other := state("shop.gone", "gone-1"); other != "dead" {
 			t.Errorf("another job is %s", other)
 		}
 	})

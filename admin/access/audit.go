@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 	"github.com/wakecall/wakecall/admin/list"
@@ -39,6 +40,10 @@ type auditLine struct {
 	registry.AuditEntry
 	Changes    []difference
 	Made, Gone bool // the object did not exist before, or does not exist after
+	Pause      struct {
+		Reason string    `json:"pause_reason"`
+		Until  time.Time `json:"paused_until"`
+	}
 }
 
 // difference is a field that a change altered, as text; an empty text means that the field was missing.
@@ -64,6 +69,10 @@ func (h *Handler) auditPage(c echo.Context) error {
 	for _, e := range entries {
 		line := auditLine{AuditEntry: e, Changes: differences(e.Before, e.After)}
 		line.Made, line.Gone = isNothing(e.Before) && !isNothing(e.After), isNothing(e.After) && !isNothing(e.Before)
+		if e.Action == "pause" || e.Action == "resume" { // one line, and not one a field
+			_ = json.Unmarshal(e.After, &line.Pause)
+			line.Changes = slices.DeleteFunc(line.Changes, func(d difference) bool { return d.Field != "state" })
+		}
 		data.Entries = append(data.Entries, line)
 	}
 	return h.Pages.Render(c, http.StatusOK, "audit", data)

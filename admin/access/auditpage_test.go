@@ -72,7 +72,36 @@ func TestAChangeShowsWhatChanged(t *testing.T) {
 	if strings.Contains(changed, "_at") || strings.Contains(changed, "callback_url") {
 		t.Errorf("fields that did not change are shown: %s", changed)
 	}
-	if !strings.Contains(created, "added") || !strings.Contains(created, "http://127.0.0.1:1/x") {
+	if !strings.Contains(created, "added") || !strings.Contains(created, "http://127.0.0.1:1/<wbr>x") {
 		t.Errorf("the new topic is shown as %s", created)
+	}
+}
+
+// TestAuditShowsOldAndNewURLsAndOneLineOfAPause: of a URL only the secret part is hidden, and a pause is one line.
+func TestAuditShowsOldAndNewURLsAndOneLineOfAPause(t *testing.T) {
+	t.Parallel()
+	s := admintest.Open(t, nil).As("root")
+	topic := registry.NewTopic("shop.close")
+	for _, url := range []string{"http://127.0.0.1:1/old?key=abc", "http://127.0.0.1:1/new?key=abd"} {
+		topic.CallbackURL = url
+		_, err := s.Registry.PutTopic(t.Context(), "token/ci", topic)
+		admintest.Must(t, err)
+	}
+	until := time.Date(2031, 2, 3, 4, 5, 0, 0, time.UTC)
+	admintest.Must(t, s.Registry.PauseTopic(t.Context(), "user/wei", "shop.close",
+		registry.Pause{Reason: "the bank is closed", Until: until}))
+	_, body := s.Get("/audit?object=topic/shop.close")
+	text := strings.Join(strings.Fields(regexp.MustCompile("<[^>]*>").ReplaceAllString(body, " ")), " ")
+	text = strings.ReplaceAll(text, "/ ", "/")
+	for _, want := range []string{
+		"state active → paused · the bank is closed · until 2031-02-03 04:05:00", "callback_url http://127.0.0.1:1/old",
+		"→ http://127.0.0.1:1/new",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the audit lacks %q: %s", want, text)
+		}
+	}
+	if strings.Contains(text, "pause_reason") || strings.Contains(text, "abc") || strings.Contains(text, "abd") {
+		t.Errorf("the audit shows %s", text)
 	}
 }

@@ -72,6 +72,7 @@ type deadChosen struct {
 	Jobs    int64
 	AtLeast bool // the count is incomplete
 	Later   bool // another request continues
+	Held    *held
 }
 
 // Narrow reports whether the filter excludes any dead job.
@@ -153,6 +154,11 @@ func (h *Handler) findDead(c echo.Context, d *deadData, until time.Time) error {
 	}
 	sortDead(s.topics)
 	d.Chosen.Topics, d.Chosen.Jobs, d.Chosen.AtLeast = s.topics, s.jobs(), !s.complete || cut
+	var topics []string
+	for _, t := range s.topics {
+		topics = append(topics, t.Name)
+	}
+	d.Chosen.Held = h.heldOf(c.Request().Context(), topics)
 	return nil
 }
 

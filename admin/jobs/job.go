@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -17,6 +18,7 @@ import (
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/internal/account"
 	"github.com/wakecall/wakecall/internal/callback"
+	"github.com/wakecall/wakecall/internal/journal/search"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/registry/seal"
 	"github.com/wakecall/wakecall/internal/store"
@@ -39,8 +41,8 @@ type jobData struct {
 	Curl       string
 	Mark       string // identifies the state that the page shows
 	Leased     bool   // leased by a worker of a pull topic
-	Exchange   *exchange
 	Waiting    waiting
+	Timeline   *journalData
 }
 
 // ByHand reports whether the job is of a schedule, but no occurrence: somebody ran the schedule.
@@ -75,15 +77,14 @@ func (h *Handler) jobPage(c echo.Context) error {
 		return c.NoContent(http.StatusNoContent)
 	}
 	d := &jobData{Job: job, Size: len(job.Body), Max: job.MaxAttempts, Mark: markOf(job)}
-	if t := h.Registry.Snapshot().Topic(topic); t != nil && d.Max == 0 {
-		d.Max = t.MaxAttempts
+	if t := h.Registry.Snapshot().Topic(topic); t != nil {
+		d.Max = cmp.Or(d.Max, t.MaxAttempts)
 	}
 	d.Waiting = h.newWaiting(c.Request().Context(), job)
 	d.Leased = job.State == store.Running && h.isPull(topic)
 	d.Body, d.Kind, d.Cut = ShownBody(job.Body)
-	d.Exchange = h.exchangeOf(c, job)
-	if job.State != store.Finished &&
-		page.May(c, account.RoleOperator) { // the command is signed, so whoever sees it can call the endpoint
+	d.Timeline = h.journalOf(c, nil, search.Query{ID: id, Topic: topic}, job)
+	if job.State != store.Finished && page.May(c, account.RoleOperator) { // whoever sees it can call the endpoint
 		if sent := h.request(c, job); sent != nil {
 			d.Curl = sent.Curl()
 		}
@@ -105,10 +106,7 @@ func (h *Handler) request(c echo.Context, job *store.Job) *callback.Sent {
 	if err != nil {
 		return nil
 	}
-	most := job.MaxAttempts
-	if most == 0 {
-		most = t.MaxAttempts
-	}
+	most := cmp.Or(job.MaxAttempts, t.MaxAttempts)
 	attempt := job.Attempts + 1
 	if job.State == store.Dead { // it is called again only after a re-drive, with all its attempts
 		attempt = 1

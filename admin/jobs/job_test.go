@@ -1,6 +1,7 @@
 package jobs_test
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"regexp"
@@ -55,49 +56,86 @@ func TestAJobIsFoundShownAndChanged(t *testing.T) {
 	}
 }
 
-// TestAJobShowsItsRequestBesideTheAnswer, with characters in place of their escapes. A viewer, who may not call the
-// endpoint, does not see the signed request.
-func TestAJobShowsItsRequestBesideTheAnswer(t *testing.T) {
+// TestATimelineShowsWhatWasSentAndAnswered, with characters in place of their escapes, and only what is known: nothing
+// of a request without a response. A viewer, who may not call the endpoint, does not see the signed request.
+func TestATimelineShowsWhatWasSentAndAnswered(t *testing.T) {
 	t.Parallel()
 	q := admintest.NewDeadQueue("a", 1)
 	j := &q.Dead["a"][0]
 	j.Body = []byte(`{"name":"\u50ac"}`)
-	j.History[0].Status, j.History[0].Answer = 500, `{"message":"\u50ac\u6536","cut":"`
+	now := time.Now()
+	ago := func(d time.Duration) int64 { return now.Add(-d).UnixMilli() }
+	j.CreatedAt, j.DueAt, j.DeadAt = now.Add(-4*time.Hour), now.Add(-3*time.Hour), now
+	j.History = []store.Attempt{
+		{N: 1, StartedAt: ago(time.Hour), Error: "connection refused"},
+		{N: 2, StartedAt: ago(time.Minute), Status: 500, TookMS: 7, Answer: `{"message":"\u50ac\u6536","cut":"`},
+		{N: 3, StartedAt: ago(time.Second), Status: 502},
+	}
 	caller, err := callback.New(callback.Options{})
 	admintest.Must(t, err)
 	s := admintest.Open(t, func(o *admin.Options) { o.Queue, o.Caller = q, caller }).As("ops")
 	s.AddTopic("a")
-	s.Shows("/topics/a/jobs/job-0", "POST http://127.0.0.1:1/hook\n", "Wakecall-Id: job-0", "&#34;name&#34;: &#34;催&#34;",
-		"Last response", "催收")
-	if body := s.As("look").Shows("/topics/a/jobs/job-0", "催收"); strings.Contains(body, "Wakecall-Id") {
+	body := s.Shows("/topics/a/jobs/job-0", "&#34;name&#34;: &#34;催&#34;", "Wakecall-Id: job-0, Wakecall-Attempt: 2<",
+		"催收", "Empty response body.", "-X POST http://127.0.0.1:1/hook")
+	at := -1
+	for _, text := range []string{"Became dead", "Attempt 3", "502", "Attempt 2", "500", "7.0ms", "Attempt 1",
+		"connection refused", ">Due<", "Pushed"} {
+		i := strings.Index(body[at+1:], text)
+		if i < 0 {
+			t.Fatalf("after %d, the timeline lacks %s: %s", at, text, body)
+		}
+		at += 1 + i
+	}
+	if strings.Contains(body, "Wakecall-Attempt: 1<") {
+		t.Error("an attempt without a response shows what was sent")
+	}
+	body = s.As("look").Shows("/topics/a/jobs/job-0", "催收", "Requires the role operator")
+	if strings.Contains(body, "curl") {
 		t.Error("a viewer sees the signed request")
 	}
 }
 
-// TestAJobsRequestAndResponseAreThoseOfItsState: a job that was never called has no response, not an empty one, an
-// attempt without a response has none either, and a dead job is called again with all its attempts.
-func TestAJobsRequestAndResponseAreThoseOfItsState(t *testing.T) {
+// TestAttemptsAfterARedriveBeginAtOne: no page of a job that was re-driven has an attempt beyond its limit.
+func TestAttemptsAfterARedriveBeginAtOne(t *testing.T) {
 	t.Parallel()
 	caller, err := callback.New(callback.Options{})
 	admintest.Must(t, err)
+	attempts := func(numbers ...int) (list []store.Attempt) {
+		for i, n := range numbers {
+			list = append(list, store.Attempt{N: n, StartedAt: int64(1e12 + i), Status: 500, Error: "status 500"})
+		}
+		return list
+	}
 	for name, c := range map[string]struct {
-		change       func(*store.Job)
-		says, denies string
+		job   store.Job
+		again int // how often the attempts are counted from 1 again
 	}{
-		"never called":   {func(j *store.Job) { j.History, j.Attempts = nil, 0 }, "No attempt yet.", "Empty response"},
-		"no response":    {func(*store.Job) {}, "No response.", "Empty response"},
-		"an empty one":   {func(j *store.Job) { j.History[0].Status = 500 }, "Empty response body.", "No response"},
-		"a dead job":     {func(*store.Job) {}, "Wakecall-Attempt: 1\n", "Wakecall-Attempt: 4"},
-		"a job to retry": {func(j *store.Job) { j.State = store.Delayed }, "Wakecall-Attempt: 4\n", "Attempt: 1\n"},
+		"dead":           {store.Job{State: store.Dead, Attempts: 4, History: attempts(1, 2, 3, 4)}, 0},
+		"re-driven":      {store.Job{State: store.Ready, History: attempts(1, 2, 3, 4)}, 1},
+		"dead again":     {store.Job{State: store.Dead, Attempts: 4, History: attempts(1, 2, 3, 4, 1, 2, 3, 4)}, 1},
+		"delivered":      {store.Job{State: store.Finished, Attempts: 4, History: attempts(1, 2, 3, 4, 1, 2, 3, 4)}, 1},
+		"the last runs":  {store.Job{State: store.Running, Attempts: 3, History: attempts(1, 2, 3, 4, 1, 2, 3)}, 1},
+		"of one attempt": {store.Job{State: store.Dead, MaxAttempts: 1, Attempts: 1, History: attempts(1, 1)}, 1},
+		"after a snooze": {
+			store.Job{State: store.Finished, Attempts: 1, History: []store.Attempt{{N: 1, Status: 202}, {N: 1}}}, 0,
+		},
+		"the limit fell":  {store.Job{State: store.Dead, MaxAttempts: 4, Attempts: 5, History: attempts(4, 5)}, 0},
+		"snoozed, so far": {store.Job{State: store.Delayed, Snoozes: 1, History: []store.Attempt{{N: 1, Status: 202}}}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			q := admintest.NewDeadQueue("a", 1)
-			c.change(&q.Dead["a"][0])
+			j := &c.job
+			j.Topic, j.ID, j.MaxAttempts, j.Body = "a", "job-0", cmp.Or(j.MaxAttempts, 4), []byte("1")
+			q.Dead["a"][0] = *j
 			s := admintest.Open(t, func(o *admin.Options) { o.Queue, o.Caller = q, caller }).As("ops")
 			s.AddTopic("a")
-			if body := s.Shows("/topics/a/jobs/job-0", c.says); strings.Contains(body, c.denies) {
-				t.Errorf("the page says %q", c.denies)
+			body := s.Shows("/topics/a/jobs/job-0", "Timeline")
+			if n := strings.Count(body, "Attempts count from 1 again"); n != c.again {
+				t.Errorf("attempts are counted again %d times, want %d", n, c.again)
+			}
+			if wrong := regexp.MustCompile(`Wakecall-Attempt: 5[^<]|5 / 4`).FindString(body); wrong != "" {
+				t.Errorf("the page says %q", wrong)
 			}
 		})
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/internal/journal/search"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Searcher searches the journals of all hosts; *search.Searcher implements it.
@@ -35,10 +36,12 @@ type journalSearch struct {
 	stopped bool
 }
 
-// journalData is what a page shows of a search.
+// journalData is what a page shows of a search, together with the job's record.
 type journalData struct {
 	search.Report
 	ID, Topic string
+	Jobs      []timeline
+	Begun     bool
 	Stopped   bool
 	Read      int64 // of all hosts
 	Total     int64
@@ -64,18 +67,41 @@ func (h *Handler) journalPart(c echo.Context) error {
 	if c.QueryParam("stop") != "" && s != nil {
 		s.cancel()
 	}
-	return h.Pages.Fragment(c, "partials/journal", h.journalOf(s, q))
+	var job *store.Job
+	if q.Topic != "" { // a job that no shard has, or whose shard does not answer, is nil
+		job, _ = h.Queue.Get(c.Request().Context(), q.Topic, q.ID, store.Finished)
+	}
+	return h.Pages.Fragment(c, "partials/journal", h.journalOf(c, s, q, job))
 }
 
-func (h *Handler) journalOf(s *journalSearch, q search.Query) *journalData {
-	d := &journalData{ID: q.ID, Topic: q.Topic}
-	if s == nil {
-		d.Stopped = true
-		return d
+// journalOf merges what a search found, if there is one, with a job's record, if a shard has it.
+func (h *Handler) journalOf(c echo.Context, s *journalSearch, q search.Query, job *store.Job) *journalData {
+	d := &journalData{ID: q.ID, Topic: q.Topic, Stopped: true}
+	if s != nil {
+		h.searches.mu.Lock()
+		d.Report, d.Stopped, d.Begun = s.report, s.stopped, true
+		h.searches.mu.Unlock()
 	}
-	h.searches.mu.Lock()
-	d.Report, d.Stopped = s.report, s.stopped
-	h.searches.mu.Unlock()
+	var record []step
+	if job != nil {
+		id := ""
+		if sent := h.request(c, job); sent != nil {
+			id = sent.Header.Get("Wakecall-Id")
+		}
+		record = h.stepsOf(job, id)
+	}
+	for _, found := range d.Report.Jobs {
+		t := timeline{Job: found}
+		if job != nil && found.CreatedAt.UnixMilli() == job.CreatedAt.UnixMilli() {
+			t.Steps, t.Ended, record = record, "", nil
+		}
+		t.Steps = merge(t.Steps, found.Events)
+		d.Jobs = append(d.Jobs, t)
+	}
+	if record != nil {
+		t := timeline{search.Job{Topic: job.Topic, ID: job.ID}, merge(record, nil)}
+		d.Jobs = append([]timeline{t}, d.Jobs...)
+	}
 	for _, host := range d.Hosts {
 		d.Read, d.Total = d.Read+host.Read, d.Total+host.Total
 	}

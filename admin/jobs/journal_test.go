@@ -3,6 +3,7 @@ package jobs_test
 import (
 	"context"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/wakecall/wakecall/admin/admintest"
 	"github.com/wakecall/wakecall/internal/journal"
 	"github.com/wakecall/wakecall/internal/journal/search"
+	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/test/wait"
 )
 
@@ -79,11 +81,57 @@ func TestThePageOfAForgottenJobSearchesTheJournals(t *testing.T) {
 		done = get(part)
 		return !strings.Contains(done, "every 1s")
 	})
-	for _, text := range []string{"/topics/shop.close/jobs/order-42", "deleted", "Pushed", "Attempt 1", "503",
+	for _, text := range []string{"Timeline", "deleted", "Pushed", "Attempt 1", "503",
 		"user/wei", "Journal of two:", "cannot be asked: refused"} {
 		if !strings.Contains(done, text) {
 			t.Errorf("what is known lacks %q: %s", text, done)
 		}
 	}
 	site.Shows("/search?id=order-42", part[:len(part)-len("shop.close")])
+}
+
+// TestATimelineHasEachStepOnce: what the journals know joins what the job's record says, which alone has responses.
+func TestATimelineHasEachStepOnce(t *testing.T) {
+	t.Parallel()
+	at := time.Now().Add(-time.Hour).Truncate(time.Millisecond)
+	q := admintest.NewDeadQueue("a", 1)
+	j := &q.Dead["a"][0]
+	j.CreatedAt, j.DueAt, j.DeadAt = at, at.Add(3*time.Minute), at.Add(4*time.Minute)
+	j.Attempts, j.History = 1, []store.Attempt{
+		{N: 1, StartedAt: at.Add(time.Minute).UnixMilli(), Status: 500, Error: "status 500", Answer: "first"},
+		{N: 1, StartedAt: at.Add(4 * time.Minute).UnixMilli(), Status: 503, Error: "status 503", Answer: "second"},
+	}
+	dead := func(n int, status int) search.Event {
+		begin := at.Add(time.Duration(n) * time.Minute)
+		return search.Event{At: begin, StartedAt: begin, What: "dead", N: 1, Attempt: true, Status: status, Host: "h"}
+	}
+	found := foundJob{search.Job{Topic: "a", ID: "job-0", CreatedAt: at, Ended: "dead", Events: []search.Event{
+		{At: at.Add(2 * time.Minute), What: "push", CreatedAt: at, DueAt: at, Host: "h"}, dead(1, 500),
+		{At: at.Add(5 * time.Minute), DueAt: at.Add(3 * time.Minute), What: "redrive", By: "user/wei", Host: "h"},
+		dead(4, 503),
+	}}}
+	s := admintest.Open(t, func(o *admin.Options) { o.Queue, o.Search = q, found }).As("look")
+	var body string
+	wait.For(t, "the end of the search", func() bool {
+		_, body = s.Get("/search/journal?id=job-0&topic=a")
+		return strings.Contains(body, "All journals were searched")
+	})
+	for text, want := range map[string]int{
+		"Pushed": 1, "Attempt 1<": 2, ">first<": 1, ">second<": 1, "Re-driven": 1, "user/wei": 1, "Became dead": 1,
+		">Due<": 0, "count from 1 again": 0,
+	} {
+		if n := strings.Count(body, text); n != want {
+			t.Errorf("%q is there %d times, want %d: %s", text, n, want, body)
+		}
+	}
+	if !regexp.MustCompile(`(?s)Became dead.*503.*Re-driven.*500.*Pushed`).MatchString(body) {
+		t.Errorf("the steps are not in the order of the shard's times: %s", body)
+	}
+}
+
+// foundJob is a search that finds a job at once.
+type foundJob struct{ search.Job }
+
+func (f foundJob) All(context.Context, search.Query, func(search.Report)) search.Report {
+	return search.Report{Jobs: []search.Job{f.Job}, Done: true}
 }

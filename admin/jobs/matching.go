@@ -57,6 +57,7 @@ type JobList struct {
 	Jobs     []store.Job
 	Pager    list.Pager
 	Matching matching
+	Held     *held // what happens to jobs that are made due now
 }
 
 // ListMatching returns a page of the matching jobs, and counts them all if that is quick. all is the number of jobs in
@@ -74,6 +75,9 @@ func (h *Handler) ListMatching(c echo.Context, topic string, state store.State, 
 	}
 	if err := h.matchingPage(c, &l, f); err != nil {
 		return l, err
+	}
+	if f.State == store.Delayed || f.State == store.Dead {
+		l.Held = h.heldOf(c.Request().Context(), []string{topic})
 	}
 	if !f.Narrow() {
 		l.Matching.Count, l.Matching.Counted = max(all, int64(len(l.Jobs))), true // all may be old

@@ -93,7 +93,7 @@ func TestThePushFormShowsWhatApplies(t *testing.T) {
 	own := `<span class="badge bg-blue-lt">set here</span>`
 	for query, want := range map[string][]string{
 		"/push?topic=shop.close": {"<dd>40m</dd>", "<dd>normal</dd>", "<dd>4</dd>", "<dd>7</dd>",
-			"POST http://127.0.0.1:1/x", "Paused: pushes are accepted", "The shop moves"},
+			"POST http://127.0.0.1:1/<wbr>x", "Paused: pushes are accepted", "The shop moves"},
 		"/push/settings?topic=shop.close&delay=5s&max_attempts=2&priority=high": {"<dd>5s " + own, "<dd>2 " + own,
 			"<dd>high " + own},
 		"/push/settings?topic=team.mail": {"<dd>pull</dd>", "namespace team.*"},

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
 	"github.com/wakecall/wakecall/admin/page"
+	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/observe/waits"
 	"github.com/wakecall/wakecall/internal/store"
 )
@@ -17,6 +19,7 @@ import (
 type Waiting interface {
 	waits.Queue
 	DownFor(topic, id string) (shards []string)
+	TopicLimits(ctx context.Context, topics []string) (map[string]observe.TopicLimits, error)
 	ProbeNow(ctx context.Context, topic string) (open bool, err error)
 }
 
@@ -26,6 +29,31 @@ type waiting struct {
 	Settings  string // the name of the topic's settings: the topic's, or its namespace's
 	State     string // of the topic
 	Waits     []waits.Wait
+	Held      *held // what happens if the job is made due now
+}
+
+// held says that jobs that become due wait behind open breakers.
+type held struct {
+	Topics []string
+	Probe  time.Time // the next one
+}
+
+// heldOf returns nil if no breaker of the topics is open. One whose probe is due calls the next due job.
+func (h *Handler) heldOf(ctx context.Context, topics []string) *held {
+	limits, _ := h.Queue.TopicLimits(ctx, topics[:min(len(topics), fewTopics)]) // shards that do not answer say nothing
+	var b held
+	for _, name := range page.SortedKeys(limits) {
+		if probe := limits[name].BreakerOpen; probe.After(h.Now()) {
+			b.Topics = append(b.Topics, name)
+			if b.Probe.IsZero() || probe.Before(b.Probe) {
+				b.Probe = probe
+			}
+		}
+	}
+	if b.Topics == nil {
+		return nil
+	}
+	return &b
 }
 
 // newWaiting returns why a job waits.
@@ -34,6 +62,9 @@ func (h *Handler) newWaiting(ctx context.Context, j *store.Job) waiting {
 	w := waiting{Topic: j.Topic, ID: j.ID, Waits: waits.Find(ctx, h.Queue, s, j)}
 	if t := s.Topic(j.Topic); t != nil {
 		w.Settings, w.State = t.Name, string(t.State)
+	}
+	if j.State == store.Delayed || j.State == store.Dead {
+		w.Held = h.heldOf(ctx, []string{j.Topic})
 	}
 	return w
 }

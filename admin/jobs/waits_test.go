@@ -1,13 +1,16 @@
 package jobs_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/wakecall/wakecall/admin"
 	"github.com/wakecall/wakecall/admin/admintest"
+	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/store"
@@ -57,4 +60,33 @@ func fill(t *testing.T, q *queue.Queue) {
 			Pattern: "0102010201"})
 		return err == nil && len(r.Jobs) == 1
 	})
+}
+
+// behind is a queue of dead jobs whose topic's breaker is open until then.
+type behind struct {
+	*admintest.DeadQueue
+	until time.Time
+}
+
+func (b behind) TopicLimits(context.Context, []string) (map[string]observe.TopicLimits, error) {
+	return map[string]observe.TopicLimits{"a": {Failures: 12, BreakerOpen: b.until}}, nil
+}
+
+// TestRunNowSaysWhatAnOpenBreakerMakesOfIt, on the page of a job and beside the buttons for many. A probe that is due
+// calls the job at once.
+func TestRunNowSaysWhatAnOpenBreakerMakesOfIt(t *testing.T) {
+	t.Parallel()
+	q := &behind{admintest.NewDeadQueue("a", 1), time.Now().Add(time.Hour)}
+	s := admintest.Open(t, func(o *admin.Options) { o.Queue = q }).As("ops")
+	s.AddTopic("a")
+	const text = "The breaker of a is open"
+	for _, page := range []string{"/topics/a/jobs/job-0", "/dead", "/topics/a?tab=jobs&state=dead"} {
+		s.As("ops").Shows(page, text, "Next probe:")
+		s.As("look").Shows(page, "Requires the role operator.")
+	}
+	s.As("ops")
+	q.until = time.Now().Add(-time.Second)
+	if body := s.Shows("/topics/a/jobs/job-0"); strings.Contains(body, text) {
+		t.Error("a breaker whose probe is due holds up jobs")
+	}
 }

@@ -46,7 +46,7 @@ func (p *Pages) funcs(language string) template.FuncMap {
 		"instant": func(at any) template.HTML { return p.instant(language, at) }, "clock": clock,
 		"dict": dict, "setting": setting, "list": func(v ...any) []any { return v },
 		"join": func(sep string, v []string) string { return strings.Join(v, sep) },
-		"str":  func(v any) string { return fmt.Sprint(v) }, "lower": strings.ToLower,
+		"str":  func(v any) string { return fmt.Sprint(v) }, "lower": strings.ToLower, "breaks": breaks,
 		"causes":   func(a alert.Alert) []cause { return p.causes(language, &a) },
 		"readable": Unescaped,
 		"text":     func(key string, args []any) string { return p.Texts.say(language, message.New(key, args...)) },
@@ -59,6 +59,12 @@ func (p *Pages) funcs(language string) template.FuncMap {
 		"last_error": func(j store.Job) string { return bulk.LastError(&j) },
 		"add":        func(x, y int) int { return x + y },
 	}
+}
+
+// breaks lets a URL break after the slashes of its path, and before its query and each of its parameters.
+func breaks(url string) template.HTML {
+	places := strings.NewReplacer("://", "://", "/", "/<wbr>", "?", "<wbr>?", "&amp;", "<wbr>&amp;")
+	return template.HTML(places.Replace(template.HTMLEscapeString(url)))
 }
 
 // details returns the causes of an alert in a language.

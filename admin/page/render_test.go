@@ -21,6 +21,17 @@ func TestRedirectsStayHere(t *testing.T) {
 	}
 }
 
+func TestURLsBreakAtSlashes(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[string]string{
+		"http://h:1/a/b?c=d&e=f": "http://h:1/<wbr>a/<wbr>b<wbr>?c=d<wbr>&amp;e=f", `/"><script>`: "/<wbr>&#34;&gt;&lt;script&gt;",
+	} {
+		if got := string(breaks(url)); got != want {
+			t.Errorf("breaks(%q) = %s, want %s", url, got, want)
+		}
+	}
+}
+
 func TestEveryPageCanBeParsedInEveryLanguage(t *testing.T) {
 	t.Parallel()
 	texts, err := LoadTexts()

@@ -59,15 +59,13 @@ func (h *Handler) inState(change func(echo.Context, *registry.Topic) error) func
 }
 
 func (h *Handler) pauseTopic(c echo.Context, t *registry.Topic) error {
-	if err := h.putState(c, t, registry.TopicPaused); err != nil {
-		return err
+	ctx, actor, reason := c.Request().Context(), page.Actor(c), strings.TrimSpace(c.FormValue("reason"))
+	err := h.Registry.PauseTopic(ctx, actor, t.Name, registry.Pause{Reason: reason})
+	if fields, rest := h.Texts.FieldErrors(c, err); err != nil && rest == nil { // a pause may be urgent
+		h.Flashes.AddText(c, "warning", fields["reason"])
+		err = h.Registry.PauseTopic(ctx, actor, t.Name, registry.Pause{})
 	}
-	if err := h.Registry.SetPauseReason(c.Request().Context(), page.Actor(c), t.Name,
-		strings.TrimSpace(c.FormValue("reason"))); err != nil {
-		if fields, rest := h.Texts.FieldErrors(c, err); rest == nil {
-			h.Flashes.AddText(c, "warning", fields["reason"])
-			return h.Pages.Back(c, "/topics")
-		}
+	if err != nil {
 		return err
 	}
 	h.Flashes.Add(c, "success", "topic.paused", t.Name)

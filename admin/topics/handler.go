@@ -43,7 +43,7 @@ type Registry interface {
 	page.Registry
 	Refresh(ctx context.Context)
 	NoteProbe(ctx context.Context, actor, topic string) error
-	SetPauseReason(ctx context.Context, actor, topic, reason string) error
+	PauseTopic(ctx context.Context, actor, topic string, p registry.Pause) error
 	DeleteTopic(ctx context.Context, actor, name string, force bool, conditions ...registry.Condition) error
 }
 

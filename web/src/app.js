@@ -445,6 +445,9 @@
       name.textContent = zone || Intl.DateTimeFormat().resolvedOptions().timeZone;
     }
     enhance(document);
+    if (matchMedia("(max-width: 767.98px)").matches) {
+      for (const filters of document.querySelectorAll("details[data-fold]")) filters.open = false;
+    }
     const tab = $(".nav-tabs .active"); // beyond the edge of a narrow screen, if the tabs are not scrolled
     const tabs = $(".nav-tabs");
     if (tab) tabs.scrollLeft = tab.offsetLeft - tabs.offsetLeft;
