@@ -167,12 +167,7 @@ func sayings() (func(language string) alert.Say, error) {
 	return func(language string) alert.Say { return texts[web.MatchLanguage(language, "")].T }, nil
 }
 
-func (p *parts) ownerOf(topic string) string {
-	if t := p.registry.Snapshot().Topics.Get(topic); t != nil {
-		return t.Owner
-	}
-	return ""
-}
+func (p *parts) ownerOf(topic string) string { return p.registry.Snapshot().OwnerOf(topic) }
 
 func shardFindings(c *checker.Checker) []alert.ShardFinding {
 	var list []alert.ShardFinding

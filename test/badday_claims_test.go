@@ -126,7 +126,7 @@ func says(pattern string) *regexp.Regexp {
 
 var claims = map[string]claim{
 	"well":       {says(`^nothing$|^health: healthy$|^No problems`), isWell},
-	"failing":    {says(`^topic \S+: the endpoint is failing|^health: (?:failing|breaker open)`), fails},
+	"failing":    {says(`^topic \S+: the endpoint (?:is failing|returns)|^health: (?:failing|breaker open)`), fails},
 	"resolved":   {says(`^resolved: topic \S+: the endpoint is failing`), delivers},
 	"recovering": {says(`recovering, was: Endpoint failing`), delivers},
 	"in time":    {says(`recovering, was: Late callbacks|^resolved: topic \S+ is late`), inTime},

@@ -59,16 +59,18 @@ func TestABadDayHeals(t *testing.T) {
 	h := &healing{badDay: startBadDay(t, redis), ledger: harness.NewLedger(), redis: redis}
 	h.view = &viewer{signIn(t, h.Wakecall), h.AdminURL()}
 	h.put(t, heals, harness.Status(500), M{"max_attempts": 1000, "retry": []string{"2s", "5s"}})
-	h.put(t, flooded, nil, M{"rate_limit": 5})
-	h.put(t, grows, harness.Slow(time.Second), M{"max_in_flight": 5})
+	h.put(t, flooded, nil, M{"rate_limit": 5, "owner": flooded})
+	h.put(t, grows, harness.Slow(time.Second), M{"max_in_flight": 5, "owner": grows})
 	h.began = time.Now()
 	flow := h.load(heals, 2)
 	flood, growth := h.load(flooded, 20), h.load(grows, 8)
 	continued := make(chan struct{})
 	events := map[int]func(){
-		6:  func() { flood.Stop() },
-		8:  func() { h.endpoint.Set("/"+heals, nil) },
-		10: func() { h.put(t, grows, harness.Slow(time.Second), M{"max_in_flight": 5, "rate_limit": 4}) },
+		6: func() { flood.Stop() },
+		8: func() { h.endpoint.Set("/"+heals, nil) },
+		10: func() {
+			h.put(t, grows, harness.Slow(time.Second), M{"max_in_flight": 5, "rate_limit": 4, "owner": grows})
+		},
 		14: func() { growth.Stop() },
 		16: func() { h.stopRedis(continued) },
 		30: func() { flow.Stop() },

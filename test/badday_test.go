@@ -42,6 +42,8 @@ var (
 	failing = []string{"answers.500", "answers.500x", "answers.503", "answers.429", "answers.429x", "hangs",
 		"hangs.too",
 		"refuses"}
+	ownerOf = map[string]string{"answers.500": "payments", "answers.500x": "payments", "answers.503": "crm",
+		"answers.429": "mail", "answers.429x": "mail", "hangs": "search", "hangs.too": "search"}
 )
 
 // TestABadDayIsFewMailsAndLines: `make bad-day` runs it more slowly.
@@ -80,6 +82,7 @@ func TestABadDayIsFewMailsAndLines(t *testing.T) {
 	d.shrank(ended, d.ask("flooded", overview))
 	d.judgeMails()
 	d.judgeOverview(overview)
+	d.triage()
 	d.isCleared(limited)
 	d.isCleared(slow)
 	d.grew(flooded, later)
@@ -128,7 +131,8 @@ func (d *badDay) register() {
 		"hangs.too": harness.Hang(),
 	}
 	for _, name := range failing {
-		fields := M{"ttr": "1s", "max_attempts": 3, "retry": []string{"2s", "5s"}, "emails": onCall}
+		fields := M{"ttr": "1s", "max_attempts": 3, "retry": []string{"2s", "5s"}, "emails": onCall,
+			"owner": ownerOf[name]}
 		if name == "refuses" {
 			fields["callback_url"] = fmt.Sprintf("http://127.0.0.1:%d/", freeport.TCP(d.t))
 		}

@@ -102,13 +102,13 @@ func TestPagesDuringOutages(t *testing.T) {
 			return err
 		})
 		i.MustDo(t, http.StatusCreated, http.MethodPost, "/v1/topics/broken/jobs", M{"id": "x", "body": 1})
-		v.shows(t, "/", "topic broken: the endpoint is failing")
+		v.shows(t, "/", "topic broken: the endpoint returns 500")
 		v.waitHealth(t, "broken", "red breaker open")
 		v.shows(t, "/charts/rates", `"series":[{`)
 
 		db.Kill9()
 		v.shows(t, "/", "The registry&#39;s database is unavailable: as of", "<time",
-			"topic broken: the endpoint is failing")
+			"topic broken: the endpoint returns 500")
 		v.shows(t, "/charts/rates", `"series":[{`, `"note":"As of {0}, `)
 		v.waitHealth(t, "broken", "red breaker open")
 		db.Start()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 
 	"github.com/wakecall/wakecall/test/harness"
 )
@@ -258,7 +259,7 @@ func aFormIsSentOnce(t *testing.T, b *harness.Browser) {
 	}
 }
 
-// searchByKeys: / and ctrl-K focus the search, which shows results while typing.
+// searchByKeys: / and ctrl-K focus the search, which shows results while typing; ? lists the keys, except while typing.
 func searchByKeys(t *testing.T, b *harness.Browser) {
 	focused := func() bool { return harness.Evaluate[bool](b, `document.activeElement.id === "wk-search"`) }
 	b.Open("/audit")
@@ -271,6 +272,21 @@ func searchByKeys(t *testing.T, b *harness.Browser) {
 	if !focused() {
 		t.Error("ctrl-K does not focus the search")
 	}
+	listed := func() bool { return harness.Evaluate[bool](b, `document.querySelector("#wk-keys").open`) }
+	b.Type("", "?")
+	if listed() {
+		t.Error("? in the search box lists the keys")
+	}
+	harness.Evaluate[chromedp.Void](b, `document.activeElement.blur()`)
+	b.Type("", "?")
+	if !listed() || !strings.Contains(b.Text(), "Keyboard shortcuts") {
+		t.Error("? does not list the keys")
+	}
+	b.Type("", kb.Escape)
+	if listed() {
+		t.Error("Esc does not close the list of keys")
+	}
+	b.Open("/audit")
 	b.Type(`#wk-search`, "order-17")
 	b.Shows(soon, "order-17")
 	b.Submit(`#wk-found a[href$="/jobs/order-17"]`)

@@ -55,9 +55,12 @@ var alertKinds = []string{
 }
 
 type alertsData struct {
-	Open, Ended []alert.Alert
-	All         int // open ones, shown or not
+	Open        []*alert.Group
+	Ended       []alert.Alert
+	Colour      string // the colour of the worst open alert
+	Shown, All  int    // open ones
 	Kind, Topic string
+	Group       string // the key of the only group that is shown; empty: all are
 	Kinds       []string
 	Pager       list.Pager // of Ended
 	MailOff     bool
@@ -69,11 +72,12 @@ func (h *Handler) alertsPage(c echo.Context) error {
 	settings, err := alert.Read(h.Registry.Snapshot())
 	d.MailOff = err == nil && (settings.Mail.Host == "" || len(settings.Recipients) == 0) && len(settings.Webhooks) == 0
 	store, ctx := h.Alerts, c.Request().Context()
-	if d.Open, d.At, err = store.List(ctx, alert.Filter{Kind: d.Kind, Topic: d.Topic, Limit: openListed}); err != nil {
+	open, at, err := store.List(ctx, alert.Filter{Kind: d.Kind, Topic: d.Topic, Limit: openListed})
+	if err != nil {
 		return err
 	}
-	d.All = len(d.Open)
-	d.Open = d.Open[:min(d.All, openShown)] // the worst come first
+	d.At = at
+	d.showOpen(open, c.QueryParam("group"), h.Registry.Snapshot().OwnerOf, h.Now())
 	if d.Ended, _, err = store.List(ctx,
 		alert.Filter{Ended: true, Kind: d.Kind, Topic: d.Topic, Limit: alertsEach + 1,
 			Before: list.BeforeID(c.QueryParams())}); err != nil {
@@ -81,6 +85,20 @@ func (h *Handler) alertsPage(c echo.Context) error {
 	}
 	d.Ended, d.Pager = list.ByID(c.QueryParams(), d.Ended, alertsEach, func(a *alert.Alert) uint64 { return a.ID })
 	return h.Pages.Render(c, http.StatusOK, "alerts", d)
+}
+
+// showOpen shows the open alerts, or only one group of them, unless that is over.
+func (d *alertsData) showOpen(list []alert.Alert, group string, owner func(string) string, now time.Time) {
+	for _, g := range alert.GroupByCause(list, owner, now) {
+		if g.Key == group {
+			list, d.Group = g.Alerts, group
+		}
+	}
+	d.All, d.Shown = len(list), min(len(list), openShown)
+	d.Open = alert.GroupByCause(list[:d.Shown], owner, now) // the worst come first
+	if d.Shown > 0 {
+		d.Colour = d.Open[0].Alerts[0].Colour(now)
+	}
 }
 
 // handle acknowledges alerts, mutes them for a while, or undoes that.

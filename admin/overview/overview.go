@@ -110,32 +110,6 @@ type relay struct {
 	State string
 }
 
-// roleSummary sums up the processes of a role.
-type roleSummary struct {
-	Name                     string
-	Count, Running, Restarts int
-	RSS                      int64
-}
-
-// Roles sums up the processes by role, the master first.
-func (o *overviewLive) Roles() []roleSummary {
-	list := []roleSummary{{Name: "master", Count: 1, Running: 1, RSS: o.Tree.RSS}}
-	for _, p := range o.Tree.Processes {
-		i := slices.IndexFunc(list, func(r roleSummary) bool { return r.Name == p.Role })
-		if i < 0 {
-			i, list = len(list), append(list, roleSummary{Name: p.Role})
-		}
-		r := &list[i]
-		r.Count++
-		r.Restarts += p.Restarts
-		r.RSS += p.RSS
-		if p.State != "waiting" {
-			r.Running++
-		}
-	}
-	return list
-}
-
 // overviewLive computes the live part, once for all open pages.
 func (h *Handler) overviewLive(ctx context.Context) *overviewLive {
 	h.mu.Lock()
@@ -159,8 +133,7 @@ func (h *Handler) collect(ctx context.Context) *overviewLive {
 	o.Relays = h.relays(ctx)
 	o.Tree, _ = h.Master.Ps(ctx) // without a master: shown as a problem
 	o.alerts = h.Figures.OpenAlerts(ctx)
-	o.Problems = h.issues(o)
-	h.addImpact(ctx, o.Problems.List)
+	o.Problems = h.issues(ctx, o)
 	o.Busy = h.busy(o)
 	return o
 }

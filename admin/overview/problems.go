@@ -1,7 +1,10 @@
 package overview
 
 import (
+	"cmp"
+	"context"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -14,10 +17,10 @@ import (
 
 const (
 	restartRecent = 10 * time.Minute // how long the restart of a crashed process is a problem
-	issuesShown   = 10
+	issuesShown   = 8
 )
 
-// issues are the current problems: the most severe ones, the number of others, and how many alerts are muted.
+// issues are the current problems: the worst ones, the number of others, and how many alerts are muted.
 type issues struct {
 	figures.Stored // the alerts
 	List           []issue
@@ -27,39 +30,58 @@ type issues struct {
 // Count returns the number of problems, shown or not.
 func (i issues) Count() int { return len(i.List) + i.More }
 
+// Colour returns the colour of the worst problem. There is one.
+func (i issues) Colour() string { return i.List[0].Colour }
+
 // issue is a current problem.
 type issue struct {
-	Severity string // danger, warning, info
-	Key      string // key of its text
-	Args     []any
-	Alert    *alert.Alert // set if it is an alert, instead of a Key
-	To       string       // link to a page of the admin
-	Impact   impact
+	Colour string // see alert.Alert.Colour
+	Key    string // key of its text
+	Args   []any
+	Group  *alert.Group // set if it is alerts with the same cause, instead of a Key
+	To     string       // link to a page of the admin
+	Impact impact
 }
 
 // issues returns the current problems: those that only this process can see, and the open alerts.
-func (h *Handler) issues(o *overviewLive) (all issues) {
+func (h *Handler) issues(ctx context.Context, o *overviewLive) (all issues) {
 	var list []issue
 	if !h.Registry.Up() {
-		list = append(list, issue{Severity: "danger", Key: "overview.registry_away", To: "/processes"})
+		list = append(list, issue{Colour: alert.Red, Key: "overview.registry_away", To: "/processes"})
 	}
 	if !slices.ContainsFunc(o.Shards, func(s *shards.ShardView) bool { return s.State == registry.ShardActive }) {
-		list = append(list, issue{Severity: "danger", Key: "overview.no_shard", To: "/shards"})
+		list = append(list, issue{Colour: alert.Red, Key: "overview.no_shard", To: "/shards"})
 	}
 	list = append(list, shardIssues(o)...)
 	list = append(list, h.scheduleIssues(o)...)
 	list = append(list, h.processIssues(o)...)
 	all.Stored = o.alerts.Stored
-	for i := range o.alerts.List {
-		if o.alerts.List[i].Handling.Muted(h.Now()) {
-			all.Muted++
-			continue
-		}
-		list = append(list, alertIssue(&o.alerts.List[i]))
+	muted := func(a alert.Alert) bool { return a.Handling.Muted(h.Now()) }
+	open := slices.DeleteFunc(slices.Clone(o.alerts.List), muted)
+	all.Muted = len(o.alerts.List) - len(open)
+	for _, g := range alert.GroupByCause(open, h.Registry.Snapshot().OwnerOf, h.Now()) {
+		list = append(list, h.alertIssue(ctx, g, h.Figures.Counts(ctx)))
 	}
+	slices.SortStableFunc(list, worstFirst)
 	all.More = max(0, len(list)-issuesShown)
 	all.List = list[:len(list)-all.More]
+	for i := range all.List {
+		h.addTrend(ctx, &all.List[i])
+	}
 	return all
+}
+
+// worstFirst orders problems: by severity, those of the whole installation before those of topics, and these by the
+// number of jobs they affect.
+func worstFirst(x, y issue) int {
+	rank := func(i issue) int {
+		n := 2 * slices.Index([]string{alert.Red, alert.Orange, alert.Azure, alert.Grey}, i.Colour)
+		if i.Group != nil && i.Group.Alerts[0].Topic != "" {
+			n++
+		}
+		return n
+	}
+	return cmp.Or(rank(x)-rank(y), cmp.Compare(y.Impact.Jobs, x.Impact.Jobs))
 }
 
 // shardIssues returns the shards that are down without an open alert: without the database there are no new ones.
@@ -67,7 +89,7 @@ func shardIssues(o *overviewLive) (list []issue) {
 	for _, s := range o.Shards {
 		alerted := slices.ContainsFunc(o.alerts.List, func(a alert.Alert) bool { return a.Shard == s.Name })
 		if s.Down() && !alerted {
-			list = append(list, issue{Severity: "danger", Key: "overview.shard_down", Args: []any{s.Name, s.Health.Err},
+			list = append(list, issue{Colour: alert.Red, Key: "overview.shard_down", Args: []any{s.Name, s.Health.Err},
 				To: "/shards/" + s.Name})
 		}
 	}
@@ -91,31 +113,31 @@ func (h *Handler) scheduleIssues(o *overviewLive) []issue {
 	if waiting == 0 {
 		return nil
 	}
-	return []issue{{Severity: "warning", Key: "overview.schedules_wait", Args: []any{waiting, strings.Join(down, ", ")},
-		To: "/schedules"}}
+	return []issue{{Colour: alert.Orange, Key: "overview.schedules_wait",
+		Args: []any{waiting, strings.Join(down, ", ")}, To: "/schedules"}}
 }
 
 func (h *Handler) processIssues(o *overviewLive) []issue {
 	if o.Tree == nil {
-		return []issue{{Severity: "warning", Key: "overview.master_away", To: "/processes"}}
+		return []issue{{Colour: alert.Orange, Key: "overview.master_away", To: "/processes"}}
 	}
 	var list []issue
 	for _, p := range o.Tree.Processes {
 		name := strings.TrimSpace(fmt.Sprint(p.Role, " ", number(p.Number)))
 		switch {
 		case p.State == "waiting":
-			down := processIssue("danger", "overview.process_down", name, p.LastExit)
+			down := processIssue(alert.Red, "overview.process_down", name, p.LastExit)
 			down.Impact.Since = p.ExitedAt
 			list = append(list, down)
 		case p.Restarts > 0 && h.Now().Sub(p.ExitedAt) < restartRecent:
-			list = append(list, processIssue("warning", "overview.process_restarted", name, p.LastExit))
+			list = append(list, processIssue(alert.Orange, "overview.process_restarted", name, p.LastExit))
 		}
 	}
 	return list
 }
 
-func processIssue(severity, key string, args ...any) issue {
-	return issue{Severity: severity, Key: key, Args: args, To: "/processes"}
+func processIssue(colour, key string, args ...any) issue {
+	return issue{Colour: colour, Key: key, Args: args, To: "/processes"}
 }
 
 func number(n int) string {
@@ -125,15 +147,13 @@ func number(n int) string {
 	return fmt.Sprint(n)
 }
 
-func alertIssue(a *alert.Alert) issue {
-	i := issue{Severity: "danger", Alert: a, To: "/alerts"}
-	switch a.Severity {
-	case alert.Warning:
-		i.Severity = "warning"
-	case alert.Info:
-		i.Severity = "info"
-	}
+// alertIssue leads to the subject of an alert, and from several alerts to those on the alerts page.
+func (h *Handler) alertIssue(ctx context.Context, g *alert.Group, counts figures.Counts) issue {
+	a := &g.Alerts[0]
+	i := issue{Colour: a.Colour(h.Now()), Group: g, To: "/alerts", Impact: h.impactOf(ctx, g, counts)}
 	switch {
+	case len(g.Alerts) > 1:
+		i.To = "/alerts?group=" + url.QueryEscape(g.Key)
 	case strings.HasPrefix(a.Kind, "schedule_"):
 		i.To = "/schedules?topic=" + a.Topic
 	case a.Topic != "":

@@ -25,12 +25,12 @@ func (h *Handler) Strip(ctx context.Context) *page.Strip {
 	counts, o := h.Figures.Counts(ctx), h.overviewLive(ctx)
 	s := &page.Strip{
 		Made: h.Now(), Stats: counts.Sum(), Known: counts.Known(), Old: counts.Old(), At: counts.At,
-		Missing: counts.Missing, SuccessRate: o.Now.Success(), LatenessP95: -1, Wrong: o.wrong(),
-		Unattended: o.has("no_consumer"),
+		Missing: counts.Missing, SuccessRate: o.Now.Success(), LatenessP99: -1, Wrong: o.wrong(),
+		Unattended: o.has("no_consumer"), Urgent: h.urgent(o),
 	}
 	s.Wrong["dead"] = int(s.Dead)
 	if len(o.Late) > 0 {
-		s.LatenessP95 = o.Late.Quantile(0.95)
+		s.LatenessP99 = o.Late.Quantile(0.99)
 	}
 	return s
 }
@@ -56,4 +56,15 @@ func (o *overviewLive) wrong() map[string]int {
 		}
 	}
 	return wrong
+}
+
+// urgent returns the menu entries where somebody has to act. Dead jobs alone are no reason.
+func (h *Handler) urgent(o *overviewLive) (entries []string) {
+	if len(o.Problems.List) > 0 && o.Problems.Colour() == alert.Red {
+		entries = append(entries, "overview")
+	}
+	if slices.ContainsFunc(o.alerts.List, func(a alert.Alert) bool { return a.Colour(h.Now()) == alert.Red }) {
+		entries = append(entries, "alerts")
+	}
+	return append(entries, "shards", "processes") // counted only if they are down
 }

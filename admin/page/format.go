@@ -23,6 +23,7 @@ import (
 // funcs returns the templates' functions in a language.
 func (p *Pages) funcs(language string) template.FuncMap {
 	t := func(key string, args ...any) string { return p.Texts.texts[language].T(key, args...) }
+	words := func(d time.Duration) string { return inWords(t, Duration(d)) }
 	return template.FuncMap{
 		"t": t, "has": func(key string) bool { return p.Texts.texts[language].Has(key) },
 		"path": p.Path, "asset": p.asset, "icon": p.icon, "languages": func() []web.Language { return web.Languages },
@@ -47,15 +48,16 @@ func (p *Pages) funcs(language string) template.FuncMap {
 		"dict": dict, "setting": setting, "list": func(v ...any) []any { return v },
 		"join": func(sep string, v []string) string { return strings.Join(v, sep) },
 		"str":  func(v any) string { return fmt.Sprint(v) }, "lower": strings.ToLower, "breaks": breaks,
-		"causes":   func(a alert.Alert) []cause { return p.causes(language, &a) },
-		"readable": Unescaped,
-		"text":     func(key string, args []any) string { return p.Texts.say(language, message.New(key, args...)) },
-		"say":      func(m message.Message) string { return p.Texts.say(language, m) },
-		"title":    func(a alert.Alert) string { return a.Title(t) },
-		"details":  func(a alert.Alert) []string { return p.details(language, &a) },
-		"backlog": func(a forecast.Answer) string {
-			return a.Say(t, func(d time.Duration) string { return inWords(t, Duration(d)) })
-		},
+		"causes":     func(a alert.Alert) []cause { return causes(&a, t, words) },
+		"readable":   Unescaped,
+		"text":       func(key string, args []any) string { return p.Texts.say(language, message.New(key, args...)) },
+		"say":        func(m message.Message) string { return p.Texts.say(language, m) },
+		"title":      func(a alert.Alert) string { return a.Title(t) },
+		"titles":     func(g *alert.Group) string { return g.Title(t) },
+		"detail":     func(g *alert.Group) string { return g.Detail(t, words) },
+		"colour":     func(a alert.Alert) string { return a.Colour(p.Now()) },
+		"details":    func(a alert.Alert) []string { return a.Details(t, words) },
+		"backlog":    func(a forecast.Answer) string { return a.Say(t, words) },
 		"last_error": func(j store.Job) string { return bulk.LastError(&j) },
 		"add":        func(x, y int) int { return x + y },
 	}
@@ -67,24 +69,16 @@ func breaks(url string) template.HTML {
 	return template.HTML(places.Replace(template.HTMLEscapeString(url)))
 }
 
-// details returns the causes of an alert in a language.
-func (p *Pages) details(language string, a *alert.Alert) []string {
-	t := func(key string, args ...any) string { return p.Texts.texts[language].T(key, args...) }
-	return a.Details(t, func(d time.Duration) string { return inWords(t, Duration(d)) })
-}
-
 // cause is a cause of an alert with its text.
 type cause struct {
 	alert.Cause
 	Said string
 }
 
-// causes returns the causes of an alert, also those that have ended while it is open.
-func (p *Pages) causes(language string, a *alert.Alert) (list []cause) {
-	t := func(key string, args ...any) string { return p.Texts.texts[language].T(key, args...) }
+// causes returns the causes of an alert in a language, also those that have ended while it is open.
+func causes(a *alert.Alert, say alert.Say, words func(time.Duration) string) (list []cause) {
 	for _, c := range a.Causes {
-		said := c.Say(t, func(d time.Duration) string { return inWords(t, Duration(d)) })
-		list = append(list, cause{c, said})
+		list = append(list, cause{c, c.Say(say, words)})
 	}
 	return list
 }

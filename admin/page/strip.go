@@ -16,8 +16,9 @@ type Strip struct {
 	At          time.Time // time of that read
 	Missing     []string  // shards that do not answer
 	SuccessRate float64   // recent success rate, 0 to 1; NaN: no attempts
-	LatenessP95 time.Duration
+	LatenessP99 time.Duration
 	Wrong       map[string]int // number of problems, by the entry in the menu
+	Urgent      []string       // entries where somebody has to act
 	Unattended  bool           // jobs are ready and nobody takes them: the alert no_consumer
 }
 

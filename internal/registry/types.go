@@ -121,6 +121,14 @@ type Snapshot struct {
 	mark   string    // the revision's mark in the change log; empty: none
 }
 
+// OwnerOf returns the owner of a topic; empty: it has none, or is unknown.
+func (s *Snapshot) OwnerOf(topic string) string {
+	if t := s.Topics.Get(topic); t != nil {
+		return t.Owner
+	}
+	return ""
+}
+
 // Tenant returns the ID of the token that a token counts with under limits: the oldest that can have made it, or
 // itself. Tokens for all topics make tokens for several tenants.
 func (s *Snapshot) Tenant(t *Token) uint64 {

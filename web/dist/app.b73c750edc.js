@@ -129,11 +129,12 @@
     area.remove();
     return done;
   }
-  // <select data-submit> sends its form when changed; <input type=checkbox data-check-all="name"> sets all of a name.
+  // <select data-submit> sends its form when changed; <input type=checkbox data-check-all="name"> sets all of a name, within
+  // its <tbody> if it is in one.
   document.addEventListener("change", (event) => {
     const e = event.target;
     if (e.matches("[data-submit]")) e.form.requestSubmit();
-    for (const box of e.dataset.checkAll ? document.getElementsByName(e.dataset.checkAll) : []) {
+    for (const box of (e.closest("tbody") || document).querySelectorAll(`[name="${e.dataset.checkAll}"]`)) {
       if (box.type === "checkbox") box.checked = e.checked;
     }
   });
@@ -142,7 +143,7 @@
     const part = event.target.form && event.target.form.dataset.stale;
     if (part) for (const button of $(part).querySelectorAll("button")) button.disabled = true;
   });
-  // "/" and ctrl-K focus the search box; the arrow keys move through its results.
+  // "/" and ctrl-K focus the search box; the arrow keys move through its results; "?" lists the keys.
   document.addEventListener("keydown", (event) => {
     const search = $("#wk-search");
     if (!search) return;
@@ -153,6 +154,7 @@
       search.focus();
       search.select();
     }
+    if (event.key === "?" && !typing && !held && !$("dialog[open]")) $("#wk-keys").showModal();
     if (!event.target.closest(".wk-search")) return;
     const found = [...$("#wk-found").querySelectorAll("a")];
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
@@ -173,9 +175,10 @@
 
   // --- the menu and the tab title show the number of open problems ---------------------------------------------------
   const title = document.title;
-  function count(wrong) {
+  function count(wrong, urgent) {
     for (const badge of document.querySelectorAll("[data-count-of]")) {
       const n = wrong[badge.dataset.countOf] || 0;
+      badge.className = "badge " + (urgent.includes(badge.dataset.countOf) ? "bg-red text-white" : "bg-secondary-lt");
       badge.textContent = n > 999 ? "999+" : n;
       badge.hidden = !n;
     }
@@ -423,7 +426,7 @@
     }
     if (root.querySelector(".wk-events")) for (const [box, c] of charts) if (box.dataset.chart) drawMarks(c.plot);
     const wrong = root.querySelector("[data-wrong]");
-    if (wrong) count(JSON.parse(wrong.dataset.wrong));
+    if (wrong) count(JSON.parse(wrong.dataset.wrong), wrong.dataset.urgent.split(" "));
     for (const table of root.querySelectorAll(".table-responsive")) reach(table);
     for (const cell of root.querySelectorAll(".wk-stack > tbody > tr > td:not([colspan])")) {
       cell.dataset.label = cell.closest("table").tHead.rows[0].cells[cell.cellIndex].textContent.trim();
