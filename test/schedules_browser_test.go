@@ -22,7 +22,7 @@ func TestAScheduleIsMadeInTheBrowser(t *testing.T) {
 	b.Submit(`.wk-empty a[href$="/schedules/-/new"]`)
 	b.Fill(`#f-name`, "report")
 	b.Fill(`#f-topic`, topic)
-	b.Fill(`#f-zone`, "Europe/Berlin")
+	b.Fill(`#f-time_zone`, "Europe/Berlin")
 	b.Fill(`#f-cron`, "0 8 * * 9")
 	b.Shows(soon, "column 9: day of the week must be 0 to 7")
 	shots(b, "schedule-wrong")

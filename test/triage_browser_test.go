@@ -79,18 +79,44 @@ func (d *badDay) triage() {
 				d.t.Errorf("%s is %d pixels too wide for a phone", path, wide)
 			}
 		}
-		red := harness.Evaluate[[]string](b, `[...document.querySelectorAll("main [class*=red], main [class*=danger]")]
-			.filter(e => e.checkVisibility() && !e.closest("#wk-problems, .wk-events, .wk-controls, tbody"))
-			.map(e => e.outerHTML)`)
-		if len(red) > 0 {
+	}
+	b.Size(1440, 900)
+	b.Dark(false)
+	for _, path := range []string{
+		"/", "/alerts", "/topics", "/topics/" + failing[0], "/topics/" + failing[0] + "?tab=jobs&state=dead",
+		"/topics/" + failing[0] + "?tab=attempts", "/topics/fine.01", "/dead", "/deliveries", "/schedules", "/tasks",
+		"/shards", "/processes", "/audit", "/push",
+	} {
+		settled(d.t, b, path)
+		if red := harness.Evaluate[[]string](b, `(`+redOf+`)()`); len(red) > 0 {
 			d.t.Errorf("%s has red where nobody has to act: %q", path, red)
 		}
 	}
+	b.Open("/alerts")
 	if top := harness.Evaluate[float64](b, `scrollTo(0, document.body.scrollHeight / 3),
 		document.querySelector(".wk-controls").getBoundingClientRect().top`); top < 0 {
 		d.t.Errorf("the controls of the alerts are scrolled to %v", top)
 	}
 }
+
+// redOf returns the texts of the page's elements that are red, other than problems that are critical and open.
+const redOf = `() => {
+	const reds = new Set(["text-red", "bg-red-lt", "bg-red", "text-danger", "btn-danger"].flatMap(name => {
+		const probe = document.body.appendChild(document.createElement("i"));
+		probe.className = name;
+		const style = getComputedStyle(probe), found = [style.color, style.backgroundColor];
+		probe.remove();
+		return found;
+	}));
+	for (const plain of ["rgba(0, 0, 0, 0)", getComputedStyle(document.body).color, "rgb(255, 255, 255)"]) reds.delete(plain);
+	const acts = /^(breaker open|failing|no worker|no consumer|shard down|critical alert|critical)$/;
+	return [...document.querySelectorAll("main *")].filter(e => e.checkVisibility() && !e.closest(
+		"#wk-problems.border-red, .wk-controls, .alert-danger, [data-kind=critical], .wk-mark, canvas") && !acts.test(e.innerText)).filter(e => {
+		const style = getComputedStyle(e);
+		return (e.childElementCount === 0 && reds.has(style.color)) || reds.has(style.backgroundColor) ||
+			(style.borderTopWidth !== "0px" && reds.has(style.borderTopColor));
+	}).map(e => e.outerHTML.slice(0, 200));
+}`
 
 // TestOverviewOnAPhoneWithoutAShard: while a shard does not respond, neither the page nor the totals at its top scroll
 // sideways, the totals have success and lateness, and the menu's button shows the number of problems.

@@ -96,15 +96,10 @@ func dict(pairs ...any) (map[string]any, error) {
 }
 
 // setting builds the map of a form's field whose name is that of the API, with its texts in.f_NAME and in.h_NAME. More
-// pairs are those of dict.
+// pairs are those of dict, and replace these.
 func setting(form, errors map[string]string, in, name string, pairs ...any) (map[string]any, error) {
-	m, err := dict(pairs...)
-	if err != nil {
-		return nil, err
-	}
-	m["Name"], m["Label"], m["Help"] = name, in+".f_"+name, in+".h_"+name
-	m["Value"], m["Error"] = form[name], errors[name]
-	return m, nil
+	return dict(append([]any{"Name", name, "Label", in + ".f_" + name, "Help", in + ".h_" + name, "Value", form[name],
+		"Error", errors[name]}, pairs...)...)
 }
 
 // Num formats a whole number with grouped digits: 1,234,567.

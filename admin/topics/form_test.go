@@ -149,7 +149,7 @@ func TestTheLimitsOfKeysAreFields(t *testing.T) {
 	} {
 		status, body := post(bad[0], bad[1], bad[2])
 		if status != http.StatusUnprocessableEntity ||
-			!regexp.MustCompile(`invalid-feedback d-block">[^<]*`+field).MatchString(body) {
+			!regexp.MustCompile(`invalid-feedback d-block[^>]*>[^<]*`+field).MatchString(body) {
 			t.Errorf("%v: %d, without %q", bad, status, field)
 		}
 	}
