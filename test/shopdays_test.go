@@ -245,11 +245,7 @@ func (s *shopDay) longAgo() {
 // pause pauses a topic as a user.
 func (s *shopDay) pause(topic, reason string) {
 	s.t.Helper()
-	x := *s.r.Snapshot().Topics.Get(topic)
-	x.State = registry.TopicPaused
-	_, err := s.r.PutTopic(ctx, "user/wei", x)
-	s.must(err)
-	s.must(s.r.SetPauseReason(ctx, "user/wei", topic, reason))
+	s.must(s.r.PauseTopic(ctx, "user/wei", topic, registry.Pause{Reason: reason}))
 }
 
 func (s *shopDay) must(err error) {
