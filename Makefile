@@ -54,7 +54,8 @@ SECONDS  ?= 1800
 SEED     ?=
 ONLY     ?=
 MIXED    ?=
-# shards (two), cluster or standalone.
+# shards (two), cluster or standalone. CHAOS_DATABASE=mariadb or postgres names the registry's database; otherwise, the
+# seed decides.
 CHAOS_DEPLOYMENT ?= shards
 RATE     ?=
 JOBS     ?=
@@ -129,7 +130,7 @@ client: ## the Go client's own tests, without the rest of the repository, with t
 	cd client && GOWORK=off GOTOOLCHAIN=$(CLIENT_GO) $(GO) test ./...
 
 .PHONY: integration
-integration: build ## tests of real processes: the binary of make build, redis-server, MariaDB
+integration: build ## tests of real processes: the binary of make build, redis-server, MariaDB, PostgreSQL
 	$(call TESTS,WAKECALL_TEST_BINARY=$(CURDIR)/$(BINARY)) --packages ./test -- -vet=off -count=1 -timeout $(TIMEOUT) -run '$(RUN)'
 
 .PHONY: chaos

@@ -19,12 +19,16 @@ import (
 	"github.com/wakecall/wakecall/test/harness"
 )
 
-// TestChartPodsStart: what the Helm chart's pods run starts with their configuration and secrets, on a Redis and a
-// MariaDB with passwords. A job that one pod accepts is called by a pod with a dispatcher only. That pod is scaled down,
+// TestChartPodsStart: what the Helm chart's pods run starts with their configuration and secrets, on a Redis with
+// a password and a database. A job that one pod accepts is called by a pod with a dispatcher only. That pod is scaled down,
 // and Redis loses everything: no job is lost, and its return with its journal makes the shard whole.
 func TestChartPodsStart(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
+	onServerOfTheDay(t, chartPodsStart)
+}
+
+func chartPodsStart(t *testing.T, db dbtest.Stoppable) {
 	objects, refusal := charttest.Render(t, "{config: {dispatchers: 0, log: {level: debug}}, dispatcher: {enabled: true}}")
 	if refusal != "" {
 		t.Fatal(refusal)
@@ -32,7 +36,7 @@ func TestChartPodsStart(t *testing.T) {
 	r := harness.StartRedis(t, harness.RedisOptions{Password: "pw-of-redis"})
 	token := strings.Repeat("first-token-", 4)
 	secrets := map[string]string{
-		"redis-nodes": r.URL(), "registry-dsn": dbtest.StartServer(t).DSN("wakecall"),
+		"redis-nodes": r.URL(), "registry-dsn": db.DSN("wakecall"),
 		"seal-key": strings.Repeat("0f", 32), "first-token": token, "first-password": "the first password",
 	}
 	host := pod(t, objects, "StatefulSet/wakecall", secrets)

@@ -110,7 +110,11 @@ func (i *installation) waitTaking(t *testing.T, topics []string, hosts ...*harne
 // requests through both hosts within five seconds.
 func TestDeploymentClusterTwoHostsMasterBack(t *testing.T) {
 	needProcesses(t)
-	d, db := redistest.StartMasters(t), dbtest.StartServer(t)
+	onServerOfTheDay(t, masterBack)
+}
+
+func masterBack(t *testing.T, db dbtest.Stoppable) {
+	d := redistest.StartMasters(t)
 	opts := on(d, "WAKECALL_REGISTRY_DSN="+db.DSN("wakecall"))
 	one, two := harness.New(t, opts), harness.New(t, opts)
 	i := &installation{one, harness.StartEndpoint(t)}

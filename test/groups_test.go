@@ -109,9 +109,12 @@ func TestGroupCancelledWhileAShardHangs(t *testing.T) {
 
 // TestGroupClosedDuringPushes: of two servers one pushes into groups at the moment in which the other one cancels them.
 func TestGroupClosedDuringPushes(t *testing.T) {
-	t.Parallel()
 	needProcesses(t)
-	opts := on(redistest.StartShards(t), "WAKECALL_REGISTRY_DSN="+dbtest.StartServer(t).DSN("wakecall"))
+	dbtest.OnServers(t, groupClosedDuringPushes)
+}
+
+func groupClosedDuringPushes(t *testing.T, db dbtest.Stoppable) {
+	opts := on(redistest.StartShards(t), "WAKECALL_REGISTRY_DSN="+db.DSN("wakecall"))
 	one, two := harness.New(t, opts), harness.New(t, opts)
 	i := &installation{one, harness.StartEndpoint(t)}
 	for _, host := range []*harness.Wakecall{one, two} {

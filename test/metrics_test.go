@@ -134,9 +134,12 @@ func sum(f *dto.MetricFamily) (n float64) {
 
 // TestMetricsOfTwoHostsAddUp: each job is counted once, while both hosts are up and after one was killed.
 func TestMetricsOfTwoHostsAddUp(t *testing.T) {
-	t.Parallel()
 	needProcesses(t)
-	_, opts := shared(t, dbtest.StartServer(t))
+	dbtest.OnServers(t, metricsAddUp)
+}
+
+func metricsAddUp(t *testing.T, db dbtest.Stoppable) {
+	_, opts := shared(t, db)
 	one := start(t, opts)
 	two := &installation{harness.New(t, opts), one.endpoint}
 	two.Up()

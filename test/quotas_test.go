@@ -31,10 +31,11 @@ func tokenWith(t *testing.T, api *harness.API, fields M) (id int, with *harness.
 func TestARateIsSharedByServers(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
-	redis := harness.StartRedis(t, harness.RedisOptions{})
-	db := dbtest.StartServer(t)
-	opts := onRedis(redis)
-	opts.Env["WAKECALL_REGISTRY_DSN"] = db.DSN("wakecall")
+	onServerOfTheDay(t, aRateIsSharedByServers)
+}
+
+func aRateIsSharedByServers(t *testing.T, db dbtest.Stoppable) {
+	redis, opts := shared(t, db)
 	var hosts []*harness.Wakecall
 	for range 2 {
 		hosts = append(hosts, harness.New(t, opts))

@@ -100,6 +100,17 @@ func shared(t *testing.T, db dbtest.Stoppable) (*harness.Redis, harness.Options)
 	return r, opts
 }
 
+// onServerOfTheDay is dbtest.OnServers for long tests, one server after the other. A sample has the one whose turn it is
+// today, so that a failed test that is run again has the same server.
+func onServerOfTheDay(t *testing.T, test func(t *testing.T, db dbtest.Stoppable)) {
+	t.Helper()
+	names := []string{"mariadb", "postgres"}
+	today := time.Now().UTC().YearDay() % len(names)
+	for _, name := range harness.Sample(names, names[today:today+1]) {
+		t.Run(name, func(t *testing.T) { test(t, dbtest.Servers[name](t)) })
+	}
+}
+
 // TestTwoHostsShareAnInstallation: two masters share a database and a Redis; each has its own data directory.
 func TestTwoHostsShareAnInstallation(t *testing.T) {
 	needProcesses(t)

@@ -116,10 +116,13 @@ func sleepTo(offset time.Duration) {
 func TestSchedulesThroughKills(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
+	onServerOfTheDay(t, schedulesThroughKills)
+}
+
+func schedulesThroughKills(t *testing.T, db dbtest.Stoppable) {
 	shards := []*harness.Redis{
 		harness.StartRedis(t, harness.RedisOptions{}), harness.StartRedis(t, harness.RedisOptions{}),
 	}
-	db := dbtest.StartServer(t)
 	opts := onRedis(shards...)
 	opts.Env["WAKECALL_REGISTRY_DSN"] = db.DSN("wakecall")
 	var hosts []*harness.Wakecall

@@ -218,13 +218,8 @@ func TestVersionsWithDifferentSchemasWorkBesideEachOther(t *testing.T) {
 		t.Run(database, func(t *testing.T) {
 			t.Parallel()
 			opts := unhurried()
-			switch database {
-			case "mariadb":
-				_, opts = shared(t, dbtest.StartServer(t))
-			case "postgres":
-				_, opts = shared(t, dbtest.StartPostgres(t))
-			}
 			if database != "sqlite" {
+				_, opts = shared(t, dbtest.Servers[database](t))
 				opts.Env["WAKECALL_REDIS_TIMEOUT"] = "20s"
 			}
 			opts.Binary = filepath.Join(t.TempDir(), "wakecall")

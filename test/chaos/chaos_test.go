@@ -43,8 +43,9 @@ func TestChaos(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts real processes; run without -short")
 	}
-	t.Logf("seed %d: the same faults again by make chaos SEED=%d SECONDS=%.0f CHAOS_DEPLOYMENT=%s ONLY=%s MIXED=%s",
-		seed, seed, length.Seconds(), deployment, only, strings.Join(mixed, ","))
+	t.Logf("seed %d: the same faults again by make chaos SEED=%d SECONDS=%.0f CHAOS_DEPLOYMENT=%s "+
+		"CHAOS_DATABASE=%s ONLY=%s MIXED=%s", seed, seed, length.Seconds(), deployment, databaseKind, only,
+		strings.Join(mixed, ","))
 	r := rand.New(rand.NewPCG(seed, 0))
 	s := newSite(t, r)
 	t.Cleanup(s.keep)

@@ -67,13 +67,16 @@ func catalogue(s *site) []kind {
 		}),
 		network("redis network trickles", always(harness.Trouble{Trickle: true})),
 
-		at("mysql", "mysql killed", 0, 5*second, func() (endFunc, error) {
+		at("database", "database killed", 0, 5*second, func() (endFunc, error) {
 			s.db.Kill9()
 			return func() error { s.db.Start(); return nil }, nil
 		}),
-		at("mysql", "mysql stopped", second, 9*second, func() (endFunc, error) { return stop(s.db.PID()) }),
-		at("mysql", "mysql schema locked", second, 8*second, s.lockDatabase),
-		at("mysql network", "mysql slow", second, 8*second, trouble(s.dbProxy, harness.Trouble{Delay: moment})),
+		at("database", "database stopped", second, 9*second, func() (endFunc, error) {
+			s.db.Pause()
+			return func() error { s.db.Resume(); return nil }, nil
+		}),
+		at("database", "database schema locked", second, 8*second, s.lockDatabase),
+		at("database network", "database slow", second, 8*second, trouble(s.dbProxy, harness.Trouble{Delay: moment})),
 
 		at("endpoints", "endpoints refuse", moment, 5*second, func() (endFunc, error) {
 			s.endpoint.Stop()
@@ -94,8 +97,8 @@ func catalogue(s *site) []kind {
 	}
 	if deployment == "shards" { // needs the database, so no other fault affects that meanwhile
 		kinds = append(kinds,
-			at("mysql", "shard drained", 2*second, 10*second, s.drainShard("redis-1")),
-			at("mysql", "shard drained", 2*second, 10*second, s.drainShard("redis-2")))
+			at("database", "shard drained", 2*second, 10*second, s.drainShard("redis-1")),
+			at("database", "shard drained", 2*second, 10*second, s.drainShard("redis-2")))
 	}
 	for _, name := range roles {
 		kinds = append(kinds,
@@ -281,16 +284,24 @@ func (s *site) promote(lag time.Duration) func(*shard) (endFunc, error) {
 	}
 }
 
+// locks have a query for all tables and the statement that locks them. With a long deadlock_timeout, PostgreSQL ends the
+// other transaction of a deadlock.
+var locks = map[string]struct{ tables, lock string }{
+	"mariadb": {"SELECT GROUP_CONCAT('`', table_name, '` WRITE') FROM information_schema.tables " +
+		"WHERE table_schema = DATABASE()", "LOCK TABLES "},
+	"postgres": {"SELECT string_agg(quote_ident(table_name), ', ') FROM information_schema.tables " +
+		"WHERE table_schema = CURRENT_SCHEMA", "BEGIN; SET LOCAL deadlock_timeout = '1min'; LOCK TABLE "},
+}
+
 // lockDatabase holds a lock on every table, so that nobody reads or writes any.
 func (s *site) lockDatabase() (endFunc, error) {
 	ctx := context.Background()
 	db := s.db.Connect(s.t, "wakecall")
 	db.SetMaxOpenConns(1) // the connection holds the lock
 	var tables string
-	err := db.QueryRowContext(ctx, "SELECT GROUP_CONCAT('`', table_name, '` WRITE') FROM information_schema.tables "+
-		"WHERE table_schema = DATABASE()").Scan(&tables)
+	err := db.QueryRowContext(ctx, locks[databaseKind].tables).Scan(&tables)
 	if err == nil {
-		_, err = db.ExecContext(ctx, "LOCK TABLES "+tables)
+		_, err = db.ExecContext(ctx, locks[databaseKind].lock+tables)
 	}
 	return db.Close, err
 }

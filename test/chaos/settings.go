@@ -17,7 +17,9 @@ var (
 	rate   = number("CHAOS_RATE", 120)                                // requests a second of the load
 	// of Redis: shards (two), cluster (three masters) or standalone
 	deployment = cmp.Or(os.Getenv("CHAOS_DEPLOYMENT"), "shards")
-	far        = number("CHAOS_JOBS", 0) // jobs that are waiting all the time
+	// of the registry: mariadb or postgres. By default, the seed decides, so that both have their turns.
+	databaseKind = cmp.Or(os.Getenv("CHAOS_DATABASE"), []string{"mariadb", "postgres"}[seed%2])
+	far          = number("CHAOS_JOBS", 0) // jobs that are waiting all the time
 	// further operations of the load: replace, redrive, delete (several dead jobs at once), drop (a topic with its
 	// jobs), group (several jobs that are cancelled together), schedule (a job each second)
 	mixed = strings.Split(cmp.Or(os.Getenv("CHAOS_MIXED"), "replace,redrive,delete,drop,group,schedule"), ",")

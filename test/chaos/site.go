@@ -49,7 +49,7 @@ type site struct {
 	endpoint *harness.Endpoint
 	hosts    []*harness.Wakecall
 	shards   []*shard
-	db       *dbtest.Server
+	db       dbtest.Stoppable
 	dbProxy  *harness.Proxy
 	disks    []*harness.Disk // the small disk of each host's journal; empty if none could be mounted
 	longest  time.Duration   // of the delays
@@ -71,7 +71,11 @@ func newSite(t testing.TB, r *rand.Rand) *site {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.endpoint.Stop)
-	s.db = dbtest.StartServer(t)
+	startDatabase := dbtest.Servers[databaseKind]
+	if startDatabase == nil {
+		t.Fatalf("no database %q for chaos", databaseKind)
+	}
+	s.db = startDatabase(t)
 	s.dbProxy = harness.StartProxy(t, s.db.Addr())
 	if !slices.Contains([]string{"shards", "cluster", "standalone"}, deployment) {
 		t.Fatalf("no deployment %q for chaos", deployment)

@@ -101,6 +101,7 @@ func onAll(t *testing.T, mariaDB, postgres func(testing.TB) string, test func(t 
 
 // Stoppable is a server that a test may stop and start.
 type Stoppable interface {
+	Addr() string
 	DSN(database string) string
 	Connect(t testing.TB, database string) *sql.DB
 	Start()
@@ -109,11 +110,18 @@ type Stoppable interface {
 	Resume()
 }
 
-// OnServers runs a test against a MariaDB and a PostgreSQL of its own, with an empty database named wakecall.
+// Servers start a MariaDB or a PostgreSQL that the test may stop, with an empty database named wakecall.
+var Servers = map[string]func(testing.TB) Stoppable{
+	"mariadb":  func(t testing.TB) Stoppable { return StartServer(t) },
+	"postgres": func(t testing.TB) Stoppable { return StartPostgres(t) },
+}
+
+// OnServers runs a test against each of the Servers.
 func OnServers(t *testing.T, test func(t *testing.T, s Stoppable)) {
 	t.Parallel()
-	t.Run("mariadb", func(t *testing.T) { t.Parallel(); test(t, StartServer(t)) })
-	t.Run("postgres", func(t *testing.T) { t.Parallel(); test(t, StartPostgres(t)) })
+	for name, start := range Servers {
+		t.Run(name, func(t *testing.T) { t.Parallel(); test(t, start(t)) })
+	}
 }
 
 // SQLite returns the DSN of a file that does not exist yet. Creating its schema takes milliseconds.

@@ -22,14 +22,16 @@ func TestAServerComesBackWithItsData(t *testing.T) {
 	}
 }
 
-// The shared server must not end with the first test that needs it.
+// The shared servers must not end with the first test that needs them.
 func TestTestsShareAServer(t *testing.T) {
 	for range 2 {
-		t.Run("", func(t *testing.T) {
-			if _, err := dbtest.Connect(t, dbtest.MariaDB(t)).Exec("SELECT * FROM topics"); err != nil {
-				t.Error(err)
-			}
-		})
+		for _, create := range []func(testing.TB) string{dbtest.MariaDB, dbtest.PostgreSQL} {
+			t.Run("", func(t *testing.T) {
+				if _, err := dbtest.Connect(t, create(t)).Exec("SELECT * FROM topics"); err != nil {
+					t.Error(err)
+				}
+			})
+		}
 	}
 }
 

@@ -56,6 +56,18 @@ func (s *Postgres) Standby(t testing.TB) *Postgres {
 	return standby
 }
 
+// EnableTLS restarts the server with a certificate for 127.0.0.1 that is its own authority, and returns its file.
+func (s *Postgres) EnableTLS() (certificate string) {
+	s.t.Helper()
+	s.run("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+		"-subj", "/CN=wakecall", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "data/server.key",
+		"-out", "data/server.crt")
+	s.Exec(s.t, "postgres", "ALTER SYSTEM SET ssl = on")
+	s.Kill9()
+	s.Start()
+	return filepath.Join(s.dir, "data", "server.crt")
+}
+
 // Promote makes a standby a server that accepts writes.
 func (s *Postgres) Promote() {
 	s.t.Helper()
