@@ -123,7 +123,8 @@ var knownErrors = []struct{ text, advice string }{
 		"idle_in_transaction_session_timeout"},
 	{"read only connection", "Name the primary in registry.dsn, or all servers: " +
 		"postgres://USER:PASSWORD@HOST1,HOST2/NAME"},
-	{"x509:", "Name the authority of the server's certificate in registry.dsn: ?sslmode=verify-full&sslrootcert=FILE"},
+	{"unknown authority", "Trust the authority of the server's certificate in the machine's store, or for PostgreSQL " +
+		"in registry.dsn: ?sslmode=verify-full&sslrootcert=FILE"},
 	{"server refused TLS connection", "Turn on TLS in the server, or use ?sslmode=disable in registry.dsn"},
 }
 
