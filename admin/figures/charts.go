@@ -53,8 +53,8 @@ type chartKind struct {
 
 const mebibyte = 1.0 / (1 << 20)
 
-// chartKinds are the charts that can be drawn of any series: /charts/KIND?series=…&span=…. A column has one color in all
-// of them, and none is red: a chart does not say that somebody has to act.
+// chartKinds are the charts that can be drawn of any series: /charts/KIND?series=…&span=…. A column has one color in
+// all of them, and none is red: a chart does not say that somebody has to act.
 var chartKinds = map[string]chartKind{
 	"rates": {"rates", []line{
 		{name: "pushed", color: "blue"},

@@ -216,8 +216,8 @@ func (h *Handler) listTopics(ctx context.Context, q url.Values) *topicsData {
 		q.Set("sort", "health")
 	}
 	d := &topicsData{Search: strings.TrimSpace(q.Get("q")), State: q.Get("state"), Owner: q.Get("owner"),
-		Count: q.Get("count"), States: topicStates, Counts: h.Figures.Counts(ctx), alerts: h.Figures.OpenAlerts(ctx).ByTopic(),
-		Query: q.Encode(), Order: list.NewOrder(columns(), q)}
+		Count: q.Get("count"), States: topicStates, Counts: h.Figures.Counts(ctx),
+		alerts: h.Figures.OpenAlerts(ctx).ByTopic(), Query: q.Encode(), Order: list.NewOrder(columns(), q)}
 	topics := h.matchingTopics(d)
 	d.Pager = list.Numbered(q, len(topics), topicsEach)
 	var shown []*topicLine

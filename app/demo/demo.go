@@ -1,4 +1,5 @@
-// Package demo provides the topic of `wakecall up --demo` and `wakecall demo`, and an endpoint that prints its callbacks.
+// Package demo provides the topic of `wakecall up --demo` and `wakecall demo`, and an endpoint that prints its
+// callbacks.
 package demo
 
 import (
