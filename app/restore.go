@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/wakecall/wakecall/app/setup"
@@ -54,7 +55,7 @@ func Restore(ctx context.Context, cfg *conf.Config, o RestoreOptions) (m Manifes
 			return m, err
 		}
 	}
-	to, err := openTarget(ctx, cfg)
+	to, err := o.openTarget(ctx, cfg, temp)
 	if err != nil {
 		return m, setup.ExplainRegistry(cfg, err)
 	}
@@ -105,9 +106,17 @@ func moveShard(ctx context.Context, r *registry.Registry, name, url string) erro
 	return r.PutShard(ctx, "restore", s)
 }
 
-// openTarget opens the registry's database, and gives an empty one its schema.
-func openTarget(ctx context.Context, cfg *conf.Config) (*database.DB, error) {
-	to, err := database.Open(cfg.RegistryDSN().Reveal(), nil)
+// openTarget opens the registry's database, and gives an empty one its schema. A dry run uses a temporary one instead.
+func (o *RestoreOptions) openTarget(ctx context.Context, cfg *conf.Config, temp string) (*database.DB, error) {
+	dsn := cfg.RegistryDSN().Reveal()
+	if o.DryRun {
+		if empty, err := hasNoSchema(ctx, dsn); err != nil {
+			return nil, err
+		} else if empty {
+			dsn = "sqlite:" + filepath.Join(temp, "empty.db")
+		}
+	}
+	to, err := database.Open(dsn, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -120,6 +129,22 @@ func openTarget(ctx context.Context, cfg *conf.Config) (*database.DB, error) {
 		}
 	}
 	return to, nil
+}
+
+// hasNoSchema reports whether a database is empty, or a SQLite file that does not exist. It changes nothing.
+func hasNoSchema(ctx context.Context, dsn string) (bool, error) {
+	if path, ok := strings.CutPrefix(dsn, "sqlite:"); ok {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			return true, nil
+		}
+	}
+	db, err := database.Open(dsn, nil)
+	if err != nil {
+		return false, err
+	}
+	defer db.Close()
+	steps, err := db.Migrations(ctx)
+	return err == nil && !steps[0].Applied, err
 }
 
 // requireEmptyShard refuses a Redis with data: at the start it would be taken for the shard's present state, and the

@@ -11,7 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wakecall/wakecall/test/dbtest"
 	"github.com/wakecall/wakecall/test/harness"
+	"github.com/wakecall/wakecall/test/redistest"
 )
 
 // TestBackupCommand: `wakecall backup` while pushes go on, and `wakecall restore` on other Redis servers, keep jobs,
@@ -126,6 +128,83 @@ func TestRestoreBesideItsJournal(t *testing.T) {
 	}
 	if calls := i.endpoint.Calls(topic); len(calls) != 1 {
 		t.Errorf("%d calls", len(calls))
+	}
+}
+
+// TestRestoreElsewhere: what is on one database and one kind of Redis is restored on others. A dry run changes nothing
+// there. A job that was pushed longer ago than the journal keeps comes back, too.
+func TestRestoreElsewhere(t *testing.T) {
+	t.Parallel()
+	needProcesses(t)
+	for name, c := range map[string]struct {
+		from, to     func(testing.TB) *redistest.Deployment
+		fromDB, toDB func(testing.TB) string
+	}{
+		"MariaDB to PostgreSQL": {
+			redistest.StartStandalone, redistest.StartStandalone, dbtest.EmptyMariaDB, dbtest.EmptyPostgres,
+		},
+		"PostgreSQL and two shards to MariaDB": {
+			redistest.StartShards, redistest.StartShards, dbtest.EmptyPostgres, dbtest.EmptyMariaDB,
+		},
+		"Cluster to Cluster": {redistest.StartMasters, redistest.StartMasters, dbtest.SQLite, dbtest.SQLite},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			from, to := c.from(t), c.to(t)
+			i := start(t, on(from, "WAKECALL_REGISTRY_DSN="+c.fromDB(t)))
+			f := fillForCommand(t, i)
+			i.Signal(syscall.SIGTERM)
+			i.WaitExit()
+			old, err := filepath.Glob(filepath.Join(i.Data, "journal", "*.jsonl"))
+			if err != nil || len(old) == 0 {
+				t.Fatal("no files of the journal", err)
+			}
+			for _, name := range old { // as after journal.keep
+				if err := os.Remove(name); err != nil {
+					t.Fatal(err)
+				}
+			}
+			i.Up()
+			i.WaitReady()
+			dir := filepath.Join(t.TempDir(), "backup")
+			if code, out := i.Run("backup", dir); code != 0 {
+				t.Fatalf("backup: %s", out)
+			}
+			before := f.jobs(t, i)
+			i.Signal(syscall.SIGTERM)
+			i.WaitExit()
+
+			dsn := c.toDB(t)
+			there := &installation{harness.New(t, on(to, "WAKECALL_REGISTRY_DSN="+dsn)), i.endpoint}
+			if err := os.Mkdir(there.Data, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range []string{"secret-key", "api-token"} {
+				copyTo(t, filepath.Join(i.Data, name), filepath.Join(there.Data, name))
+			}
+			restore := []string{"restore", dir}
+			for n, url := range to.URLs {
+				restore = append(restore, "--shard", fmt.Sprintf("redis-%d=%s", n+1, url))
+			}
+			if code, out := there.Run(append(restore, "--dry-run")...); code != 0 {
+				t.Fatalf("restore --dry-run: %s", out)
+			}
+			if path, ok := strings.CutPrefix(dsn, "sqlite:"); ok {
+				if _, err := os.Stat(path); err == nil {
+					t.Error("the dry run created the registry")
+				}
+			}
+			if code, out := there.Run("migrate", "status"); code == 0 || strings.Contains(out, "applied") {
+				t.Errorf("migrate status after the dry run: %s", out)
+			}
+			if code, out := there.Run(restore...); code != 0 {
+				t.Fatalf("restore: %s", out)
+			}
+			restored := time.Now()
+			there.Up()
+			there.WaitReady()
+			f.check(t, there, before, restored)
+		})
 	}
 }
 

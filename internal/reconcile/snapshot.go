@@ -180,9 +180,12 @@ func snapshotLine(j *store.Job) journal.RequestLine {
 	return line
 }
 
-// addSnapshot adds what only the line of a snapshot has.
+// addSnapshot adds what only the line of a snapshot has. Attempts that another version wrote and this one cannot decode
+// are left out: the line has their number, and the job matters more.
 func addSnapshot(j *store.Job, r *journal.RequestLine) {
-	_ = json.Unmarshal(r.History, &j.History) // lines have a checksum
+	if err := json.Unmarshal(r.History, &j.History); err != nil {
+		j.History = nil
+	}
 	if !r.DeadAt.IsZero() {
 		j.State, j.DeadAt, j.DeadReason = store.Dead, r.DeadAt, r.DeadReason
 	}
