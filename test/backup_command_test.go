@@ -143,7 +143,7 @@ func TestRestoreElsewhere(t *testing.T) {
 		"MariaDB to PostgreSQL": {
 			redistest.StartStandalone, redistest.StartStandalone, dbtest.EmptyMariaDB, dbtest.EmptyPostgres,
 		},
-		"PostgreSQL and two shards to MariaDB": {
+		"PostgreSQL to MariaDB": {
 			redistest.StartShards, redistest.StartShards, dbtest.EmptyPostgres, dbtest.EmptyMariaDB,
 		},
 		"Cluster to Cluster": {redistest.StartMasters, redistest.StartMasters, dbtest.SQLite, dbtest.SQLite},
