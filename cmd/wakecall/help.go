@@ -9,7 +9,7 @@ import (
 var examples = map[string]string{
 	"wakecall": `  wakecall up --demo
   wakecall push demo --body '{"order":42}' --delay 5s`,
-	"wakecall up": `  wakecall up --config /etc/wakecall/wakecall.yaml`,
+	"wakecall up":   `  wakecall up --config /etc/wakecall/wakecall.yaml`,
 	"wakecall demo": `  wakecall demo`,
 	"wakecall dev": `  wakecall dev
   wakecall dev --addr 127.0.0.1:6790 --token secret`,
