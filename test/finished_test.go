@@ -128,7 +128,7 @@ func TestThePageOfAJobFollowsItToTheEnd(t *testing.T) {
 	b.Shows(soon, "later-1 is now due.", "Delivered", "Resend") // both at once
 	i.MustPush(t, topic, M{"id": "later-2", "body": M{"n": 2}, "delay": "1h"})
 	b.Open("/topics/" + topic + "/jobs/later-2")
-	b.Click(`main .btn-outline-danger`)
+	b.Click(`main form:has([value=delete]) .btn`)
 	harness.Evaluate[chromedp.Void](b, `document.addEventListener("htmx:oobBeforeSwap",
 		() => { document.querySelector("[data-text]").textContent += " Newer."; })`)
 	i.MustDo(t, http.StatusOK, http.MethodPatch, "/v1/topics/"+topic+"/jobs/later-2", M{"delay": "2h"})

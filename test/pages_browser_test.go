@@ -323,7 +323,7 @@ func (i *installation) redriveOfAFilter(t *testing.T, b *harness.Browser) {
 		}
 		return nil
 	})
-	b.Click(`#wk-dead-chosen .btn.text-red`)
+	b.Click(`#wk-dead-chosen [formaction$="/dead/delete"]`)
 	b.Type(`#wk-confirm-word`, "delete")
 	harness.Evaluate[chromedp.Void](b, `window.wakecallBefore = true`)
 	b.Type(`#wk-confirm-word`, "\r")

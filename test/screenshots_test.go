@@ -116,7 +116,7 @@ func nameOf(path string) string {
 // scenes are pages after a click.
 var scenes = map[string]struct{ path, fill, click string }{
 	"import":    {"/topics", "", `.page-header button[data-bs-toggle=dropdown]`},
-	"confirm":   {"/dead", "", `#wk-dead-chosen .btn.text-red`},
+	"confirm":   {"/dead", "", `#wk-dead-chosen [formaction$="/dead/delete"]`},
 	"mistakes":  {"/topics/-/new", "input[name=name]", `main form button[type=submit]`},
 	"new-token": {"/access", "#t-name", `form[action$="/access/tokens"] .btn-primary`},
 }

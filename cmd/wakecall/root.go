@@ -159,7 +159,8 @@ func group(cmd *cobra.Command, below ...*cobra.Command) *cobra.Command {
 
 func (p *program) commands() []*cobra.Command {
 	return append(append([]*cobra.Command{p.upCommand(), p.demoCommand(), p.devCommand()}, p.roleCommands()...),
-		p.relayCommand(), p.pushCommand(), p.getCommand(), p.deleteCommand(), p.runCommand(), p.resendCommand(), p.listCommand(),
+		p.relayCommand(), p.pushCommand(), p.getCommand(), p.deleteCommand(), p.runCommand(), p.resendCommand(),
+		p.listCommand(),
 		p.searchCommand(), p.changeCommand(), p.groupCommand(), p.mcpCommand(), p.deadCommand(), p.alertCommand(),
 		p.topCommand(), p.workCommand(), p.topicCommand(), p.scheduleCommand(), p.taskCommand(), p.statsCommand(),
 		p.shardCommand(), p.hostCommand(), p.tokenCommand(), p.psCommand(), p.healthCommand(), p.checkCommand(),
