@@ -133,14 +133,14 @@ Ctrl-C stops everything; the jobs are kept in %[5]s.
 }
 
 func attached(cfg *conf.Config, endpoint string) string {
-	return fmt.Sprintf(`
-Push a first job to Wakecall at %s, due in five seconds, from another terminal:
+	return "\nPush a first job to Wakecall at " + setup.APIURL(cfg) + `, due in five seconds, from another terminal:
 
-  wakecall push %s --delay 5s --body '{"order":42}'
+  wakecall push ` + topic + ` --delay 5s --body '{"order":42}'
 
-Its callback is printed here, as are those of your topics with the callback_url %s. Ctrl-C ends the endpoint.
+Its callback is printed here, as are those of your topics with the callback_url ` + endpoint + `. Ctrl-C ends the
+endpoint.
 
-`, setup.APIURL(cfg), topic, endpoint)
+`
 }
 
 // signIn says how to open the web admin. The file of the password is there unless admin.first_password was set.
