@@ -64,7 +64,7 @@ func TestFiftyAlertsInAChart(t *testing.T) {
 		}
 		red := harness.Evaluate[string](b, `getComputedStyle(document.body).getPropertyValue("--tblr-red")`)
 		if slices.Contains(s.Colors, red) {
-			return fmt.Errorf("no alert is critical, but colours are %q", s.Colors)
+			return fmt.Errorf("no alert is critical, but colors are %q", s.Colors)
 		}
 		return nil
 	})

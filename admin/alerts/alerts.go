@@ -57,7 +57,7 @@ var alertKinds = []string{
 type alertsData struct {
 	Open        []*alert.Group
 	Ended       []alert.Alert
-	Colour      string // the colour of the worst open alert
+	Color      string // the color of the worst open alert
 	Shown, All  int    // open ones
 	Kind, Topic string
 	Group       string // the key of the only group that is shown; empty: all are
@@ -97,7 +97,7 @@ func (d *alertsData) showOpen(list []alert.Alert, group string, owner func(strin
 	d.All, d.Shown = len(list), min(len(list), openShown)
 	d.Open = alert.GroupByCause(list[:d.Shown], owner, now) // the worst come first
 	if d.Shown > 0 {
-		d.Colour = d.Open[0].Alerts[0].Colour(now)
+		d.Color = d.Open[0].Alerts[0].Color(now)
 	}
 }
 

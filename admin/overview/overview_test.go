@@ -179,8 +179,8 @@ func TestProblemsAreGroupedByCauseAndRanked(t *testing.T) {
 	}
 }
 
-// TestTheCardHasTheColourOfTheWorstProblem: only what somebody has to act on is red, in the menu, too.
-func TestTheCardHasTheColourOfTheWorstProblem(t *testing.T) {
+// TestTheCardHasTheColorOfTheWorstProblem: only what somebody has to act on is red, in the menu, too.
+func TestTheCardHasTheColorOfTheWorstProblem(t *testing.T) {
 	t.Parallel()
 	s := troubled(t, [][5]string{{"held", "", "paused", alert.Info, ""}}, nil)
 	admintest.Must(t, s.Registry.PutShard(t.Context(), "test", registry.Shard{Name: "s1",

@@ -30,12 +30,12 @@ type issues struct {
 // Count returns the number of problems, shown or not.
 func (i issues) Count() int { return len(i.List) + i.More }
 
-// Colour returns the colour of the worst problem. There is one.
-func (i issues) Colour() string { return i.List[0].Colour }
+// Color returns the color of the worst problem. There is one.
+func (i issues) Color() string { return i.List[0].Color }
 
 // issue is a current problem.
 type issue struct {
-	Colour string // see alert.Alert.Colour
+	Color string // see alert.Alert.Color
 	Key    string // key of its text
 	Args   []any
 	Group  *alert.Group // set if it is alerts with the same cause, instead of a Key
@@ -47,10 +47,10 @@ type issue struct {
 func (h *Handler) issues(ctx context.Context, o *overviewLive) (all issues) {
 	var list []issue
 	if !h.Registry.Up() {
-		list = append(list, issue{Colour: alert.Red, Key: "overview.registry_away", To: "/processes"})
+		list = append(list, issue{Color: alert.Red, Key: "overview.registry_away", To: "/processes"})
 	}
 	if !slices.ContainsFunc(o.Shards, func(s *shards.ShardView) bool { return s.State == registry.ShardActive }) {
-		list = append(list, issue{Colour: alert.Red, Key: "overview.no_shard", To: "/shards"})
+		list = append(list, issue{Color: alert.Red, Key: "overview.no_shard", To: "/shards"})
 	}
 	list = append(list, shardIssues(o)...)
 	list = append(list, h.scheduleIssues(o)...)
@@ -75,7 +75,7 @@ func (h *Handler) issues(ctx context.Context, o *overviewLive) (all issues) {
 // number of jobs they affect.
 func worstFirst(x, y issue) int {
 	rank := func(i issue) int {
-		n := 2 * slices.Index([]string{alert.Red, alert.Orange, alert.Azure, alert.Grey}, i.Colour)
+		n := 2 * slices.Index([]string{alert.Red, alert.Orange, alert.Azure, alert.Grey}, i.Color)
 		if i.Group != nil && i.Group.Alerts[0].Topic != "" {
 			n++
 		}
@@ -89,7 +89,7 @@ func shardIssues(o *overviewLive) (list []issue) {
 	for _, s := range o.Shards {
 		alerted := slices.ContainsFunc(o.alerts.List, func(a alert.Alert) bool { return a.Shard == s.Name })
 		if s.Down() && !alerted {
-			list = append(list, issue{Colour: alert.Red, Key: "overview.shard_down", Args: []any{s.Name, s.Health.Err},
+			list = append(list, issue{Color: alert.Red, Key: "overview.shard_down", Args: []any{s.Name, s.Health.Err},
 				To: "/shards/" + s.Name})
 		}
 	}
@@ -113,13 +113,13 @@ func (h *Handler) scheduleIssues(o *overviewLive) []issue {
 	if waiting == 0 {
 		return nil
 	}
-	return []issue{{Colour: alert.Orange, Key: "overview.schedules_wait",
+	return []issue{{Color: alert.Orange, Key: "overview.schedules_wait",
 		Args: []any{waiting, strings.Join(down, ", ")}, To: "/schedules"}}
 }
 
 func (h *Handler) processIssues(o *overviewLive) []issue {
 	if o.Tree == nil {
-		return []issue{{Colour: alert.Orange, Key: "overview.master_away", To: "/processes"}}
+		return []issue{{Color: alert.Orange, Key: "overview.master_away", To: "/processes"}}
 	}
 	var list []issue
 	for _, p := range o.Tree.Processes {
@@ -136,8 +136,8 @@ func (h *Handler) processIssues(o *overviewLive) []issue {
 	return list
 }
 
-func processIssue(colour, key string, args ...any) issue {
-	return issue{Colour: colour, Key: key, Args: args, To: "/processes"}
+func processIssue(color, key string, args ...any) issue {
+	return issue{Color: color, Key: key, Args: args, To: "/processes"}
 }
 
 func number(n int) string {
@@ -150,7 +150,7 @@ func number(n int) string {
 // alertIssue leads to the subject of an alert, and from several alerts to those on the alerts page.
 func (h *Handler) alertIssue(ctx context.Context, g *alert.Group, counts figures.Counts) issue {
 	a := &g.Alerts[0]
-	i := issue{Colour: a.Colour(h.Now()), Group: g, To: "/alerts", Impact: h.impactOf(ctx, g, counts)}
+	i := issue{Color: a.Color(h.Now()), Group: g, To: "/alerts", Impact: h.impactOf(ctx, g, counts)}
 	switch {
 	case len(g.Alerts) > 1:
 		i.To = "/alerts?group=" + url.QueryEscape(g.Key)

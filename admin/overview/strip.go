@@ -60,10 +60,10 @@ func (o *overviewLive) wrong() map[string]int {
 
 // urgent returns the menu entries where somebody has to act. Dead jobs alone are no reason.
 func (h *Handler) urgent(o *overviewLive) (entries []string) {
-	if len(o.Problems.List) > 0 && o.Problems.Colour() == alert.Red {
+	if len(o.Problems.List) > 0 && o.Problems.Color() == alert.Red {
 		entries = append(entries, "overview")
 	}
-	if slices.ContainsFunc(o.alerts.List, func(a alert.Alert) bool { return a.Colour(h.Now()) == alert.Red }) {
+	if slices.ContainsFunc(o.alerts.List, func(a alert.Alert) bool { return a.Color(h.Now()) == alert.Red }) {
 		entries = append(entries, "alerts")
 	}
 	return append(entries, "shards", "processes") // counted only if they are down

@@ -16,7 +16,7 @@ const (
 	weekMost = 1000
 	// weekTime limits the counting: a schedule with an occurrence an hour takes a fifth of a millisecond.
 	weekTime = 300 * time.Millisecond
-	// heats is how many colours an hour may have.
+	// heats is how many colors an hour may have.
 	heats = 5
 	// busiestListed is how many minutes are listed in which several schedules come at once.
 	busiestListed = 5
@@ -34,7 +34,7 @@ type week struct {
 	most     int // occurrences in an hour
 }
 
-// Heat returns the colour of an hour with n occurrences, from 1 to heats.
+// Heat returns the color of an hour with n occurrences, from 1 to heats.
 func (w *week) Heat(n int) int { return (n*heats + w.most - 1) / w.most }
 
 type weekDay struct {

@@ -36,7 +36,7 @@ func GroupByCause(list []Alert, owner func(topic string) string, now time.Time) 
 	return slices.Concat(urgent, calm)
 }
 
-// Colours of problems. Red means that somebody has to act.
+// Colors of problems. Red means that somebody has to act.
 const (
 	Red    = "red"
 	Orange = "orange"
@@ -44,8 +44,8 @@ const (
 	Grey   = "secondary"
 )
 
-// Colour returns the colour of the alert on pages.
-func (a *Alert) Colour(now time.Time) string {
+// Color returns the color of the alert on pages.
+func (a *Alert) Color(now time.Time) string {
 	switch {
 	case a.Calm(now):
 		return Grey

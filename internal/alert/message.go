@@ -113,7 +113,7 @@ func (m *Message) parts() []Part {
 
 var page = template.Must(template.New("mail").Parse(`<!doctype html><html>
 <body style="font-family:system-ui,sans-serif;font-size:15px;color:#1d2530">
-<p style="border-left:4px solid {{.Colour}};padding:6px 12px;margin:0 0 12px"><strong>{{.Subject}}</strong></p>
+<p style="border-left:4px solid {{.Color}};padding:6px 12px;margin:0 0 12px"><strong>{{.Subject}}</strong></p>
 {{range .Parts}}{{with .Title}}<p style="margin:12px 0 4px"><strong>{{.}}</strong></p>{{end}}
 <table style="border-collapse:collapse">{{range .Lines}}
 <tr>{{$to := .Link}}{{range $i, $cell := .Cells}}<td style="border-top:1px solid #dde3ea;padding:4px 8px">
@@ -126,16 +126,16 @@ var page = template.Must(template.New("mail").Parse(`<!doctype html><html>
 
 // HTML returns the message as an HTML page, with users' text escaped.
 func (m *Message) HTML() string {
-	colour := "#d63939"
+	color := "#d63939"
 	switch {
 	case m.Phase == Ends && !m.Open || m.Phase == Test:
-		colour = "#2fb344"
+		color = "#2fb344"
 	case m.Alert.Severity != Critical:
-		colour = "#f76707"
+		color = "#f76707"
 	}
 	var b strings.Builder
 	err := page.Execute(&b, map[string]any{
-		"Subject": m.Subject(), "Parts": m.parts(), "Link": m.Link, "Colour": template.CSS(colour),
+		"Subject": m.Subject(), "Parts": m.parts(), "Link": m.Link, "Color": template.CSS(color),
 	})
 	if err != nil {
 		return ""

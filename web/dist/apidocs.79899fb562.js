@@ -1,4 +1,4 @@
-// Shows openapi.yaml by Swagger UI, in the system's light or dark colours.
+// Shows openapi.yaml by Swagger UI, in the system's light or dark colors.
 (() => {
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   const follow = () => document.documentElement.classList.toggle("dark-mode", dark.matches);
