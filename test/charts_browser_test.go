@@ -3,7 +3,6 @@ package test
 import (
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -11,8 +10,6 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/wakecall/wakecall/internal/alert"
-	"github.com/wakecall/wakecall/internal/registry"
-	"github.com/wakecall/wakecall/internal/registry/seal"
 	"github.com/wakecall/wakecall/test/harness"
 )
 
@@ -23,7 +20,7 @@ func TestFiftyAlertsInAChart(t *testing.T) {
 	needProcesses(t)
 	i := start(t, harness.Options{})
 	i.put(t, "shop.close", harness.Status(http.StatusOK), nil)
-	r := i.registry(t)
+	r := i.opened(t)
 	alerts := alert.NewStore(r.DB())
 	for n := range 50 {
 		began := time.Now().Add(-time.Duration(n) * 15 * time.Second)
@@ -107,19 +104,4 @@ func TestAHiddenTabAsksNothing(t *testing.T) {
 		}
 		return nil
 	})
-}
-
-// registry opens the installation's registry.
-func (i *installation) registry(t *testing.T) *registry.Registry {
-	t.Helper()
-	key, err := seal.LoadKey(filepath.Join(i.Data, "secret-key"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := registry.Open(registry.Options{DSN: "sqlite:" + filepath.Join(i.Data, "registry.db"), SecretKey: key})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = r.Close() })
-	return r
 }

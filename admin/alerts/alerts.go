@@ -57,7 +57,7 @@ var alertKinds = []string{
 type alertsData struct {
 	Open        []*alert.Group
 	Ended       []alert.Alert
-	Color      string // the color of the worst open alert
+	Color       string // the color of the worst open alert
 	Shown, All  int    // open ones
 	Kind, Topic string
 	Group       string // the key of the only group that is shown; empty: all are

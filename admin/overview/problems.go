@@ -35,7 +35,7 @@ func (i issues) Color() string { return i.List[0].Color }
 
 // issue is a current problem.
 type issue struct {
-	Color string // see alert.Alert.Color
+	Color  string // see alert.Alert.Color
 	Key    string // key of its text
 	Args   []any
 	Group  *alert.Group // set if it is alerts with the same cause, instead of a Key
@@ -59,8 +59,9 @@ func (h *Handler) issues(ctx context.Context, o *overviewLive) (all issues) {
 	muted := func(a alert.Alert) bool { return a.Handling.Muted(h.Now()) }
 	open := slices.DeleteFunc(slices.Clone(o.alerts.List), muted)
 	all.Muted = len(o.alerts.List) - len(open)
+	counts := h.Figures.Counts(ctx)
 	for _, g := range alert.GroupByCause(open, h.Registry.Snapshot().OwnerOf, h.Now()) {
-		list = append(list, h.alertIssue(ctx, g, h.Figures.Counts(ctx)))
+		list = append(list, h.alertIssue(ctx, g, counts))
 	}
 	slices.SortStableFunc(list, worstFirst)
 	all.More = max(0, len(list)-issuesShown)

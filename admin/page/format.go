@@ -55,7 +55,7 @@ func (p *Pages) funcs(language string) template.FuncMap {
 		"title":      func(a alert.Alert) string { return a.Title(t) },
 		"titles":     func(g *alert.Group) string { return g.Title(t) },
 		"detail":     func(g *alert.Group) string { return g.Detail(t, words) },
-		"color":     func(a alert.Alert) string { return a.Color(p.Now()) },
+		"color":      func(a alert.Alert) string { return a.Color(p.Now()) },
 		"details":    func(a alert.Alert) []string { return a.Details(t, words) },
 		"backlog":    func(a forecast.Answer) string { return a.Say(t, words) },
 		"last_error": func(j store.Job) string { return bulk.LastError(&j) },
